@@ -1,0 +1,239 @@
+"""The plan: what the compiler hands to the runtime. Plain frozen data, nothing else is shared.
+
+A pipeline's body is a Block of steps over numbered slots. A block runs for a *group* of rows at
+once: every slot then holds one value per row. Nested blocks name the slots they capture. The
+file format is in `plan_file.py`.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..dsl.types import Dim, Field, Signature, Type
+from ..stdlib.op import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the source a step comes from."""
+
+    file: str
+    line: int
+    column: int
+    text: str  # the source line, for errors at run time
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Dimensions compared when a stage has run; `text` is as written."""
+
+    left: Dim
+    op: str
+    right: Dim
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """A queue in front of a stage: at most `maximum` rows run, the oldest waits `wait` s."""
+
+    maximum: int
+    wait: float
+    prefer: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Queueing:
+    size: int
+    timeout: float | None
+    on_timeout: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxSegment:
+    """A (fused) ONNX graph. Names and axes are in the signature's order; an axis of None has no
+    batch axis; `stackable` says that rows of equal shape may share one run."""
+
+    name: str
+    members: tuple[str, ...]
+    model: str  # digest of the ONNX bytes in Plan.blobs
+    signature: Signature
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    input_axes: tuple[int | None, ...]
+    output_axes: tuple[int | None, ...]
+    device: str
+    batching: Batching | None
+    group: int  # rows of one request that may share a run without a queue; 1 is each row alone
+    instances: int | None
+    queueing: Queueing | None
+    checks: tuple[Check, ...]
+    place: Place
+
+    @property
+    def stackable(self) -> bool:
+        return any(axis is not None for axis in self.input_axes)
+
+
+@dataclass(frozen=True, slots=True)
+class OpSegment:
+    """A stdlib op run through its reference implementation."""
+
+    name: str
+    op: str
+    results: tuple[Type, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSegment:
+    """A Python function from a packed source file."""
+
+    name: str
+    source: str  # digest in Plan.blobs
+    file: str  # the name that tracebacks show
+    attribute: str
+    signature: Signature
+    batched: bool
+    batching: Batching | None
+    queueing: Queueing | None
+    checks: tuple[Check, ...]
+    place: Place
+
+
+Segment: TypeAlias = OnnxSegment | OpSegment | PythonSegment
+
+
+@dataclass(frozen=True, slots=True)
+class CallStep:
+    """Run segment `segment` of the plan on every row."""
+
+    segment: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class BranchStep:
+    """Rows whose `condition` holds go through `then`, the others through `orelse`."""
+
+    condition: int
+    then: "Block"
+    orelse: "Block"
+    outputs: tuple[int, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchStep:
+    """Each row goes through the block of the first case that holds its `subject`, or `default`."""
+
+    subject: int
+    cases: tuple[tuple[tuple[Literal, ...], "Block"], ...]
+    default: "Block"
+    outputs: tuple[int, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class EachStep:
+    """Walk lists side by side: the items of all rows form one group in which `body` runs.
+
+    `body.params` take one item of each iterable. With `filtered` the last of `body.results` says
+    which items are kept. `result_types` are the types of the outputs (for empty ones).
+    """
+
+    iterables: tuple[int, ...]
+    body: "Block"
+    filtered: bool
+    outputs: tuple[int, ...]
+    result_types: tuple[Type, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class TransferStep:
+    """Copy a slot's values to a device's memory ("cpu", "sim", "gpu:0")."""
+
+    source: int
+    target: int
+    device: str
+    place: Place
+
+
+Step: TypeAlias = CallStep | BranchStep | SwitchStep | EachStep | TransferStep
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Steps over `slots` registers. `captures` are (slot outside, slot inside) pairs;
+    `constants` are (slot, literal, type). `last_uses[i]` lists the slots free after step i."""
+
+    params: tuple[int, ...]
+    captures: tuple[tuple[int, int], ...]
+    constants: tuple[tuple[int, Literal, Type], ...]
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+    slots: int
+    last_uses: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An input of a pipeline; with `has_default` a caller may leave it out."""
+
+    field: Field
+    has_default: bool
+    default: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePlan:
+    """One pipeline. `subsets` is filled lazily by the runtime, never stored: a caller may ask for
+    some results only, and steps that feed none of them must not run."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    results: tuple[Field, ...]
+    body: Block
+    batch: int | None
+    deadline: float | None
+    queueing: Queueing | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Peak of planned intermediate bytes on a device, beside the lower bound; 0 when unknown."""
+
+    device: str
+    peak: int
+    lower_bound: int
+    budget: int | None
+    unplanned: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything needed to run, without the sources.
+
+    `blobs` holds models, Python sources and assets by SHA-256 digest; `explanation` is the text
+    of `headrace explain` by stage of compilation; `declined` what was not done, and why.
+    """
+
+    producer: str  # headrace version that made it
+    pipelines: tuple[PipelinePlan, ...]
+    segments: tuple[Segment, ...]
+    memory: tuple[MemoryPlan, ...]
+    explanation: tuple[tuple[str, str], ...]
+    declined: tuple[tuple[str, str, str], ...]  # pass, stage, reason
+    blobs: tuple[tuple[str, bytes], ...]
+
+    def pipeline(self, name: str) -> PipelinePlan:
+        return next(p for p in self.pipelines if p.name == name)
+
+    def blob(self, digest: str) -> bytes:
+        return dict(self.blobs)[digest]

@@ -1,0 +1,82 @@
+"""What goes into the engine and what comes out: Request, Response, Fault."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ..compiler.plan import Place
+from ..stdlib.op import Item
+
+
+class Code(Enum):
+    """Kinds of failure; the front ends map them to HTTP and gRPC status in one table each."""
+
+    INVALID = "invalid"  # the request is wrong: name, dtype, shape, value
+    NOT_FOUND = "not_found"  # no such pipeline or version
+    OVERLOADED = "overloaded"  # a queue or a byte bound is full; try again later
+    UNAVAILABLE = "unavailable"  # not ready, draining or stopped
+    DEADLINE = "deadline"  # the time was up before the answer
+    CANCELLED = "cancelled"  # the caller went away
+    UNSUPPORTED = "unsupported"  # a part of the protocol that is not served
+    FAILED = "failed"  # a stage raised or returned something wrong
+    INTERNAL = "internal"  # a bug in headrace
+
+
+class Fault(Exception):
+    """A failed request. `stage`, `item` and `place` say where, when a stage is to blame.
+
+    `message` is for the caller and holds no internals; `detail` is for the log.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        *,
+        pipeline: str | None = None,
+        stage: str | None = None,
+        item: tuple[int, ...] = (),
+        place: Place | None = None,
+        detail: str = "",
+    ) -> None:
+        self.code, self.message = code, message
+        self.pipeline, self.stage, self.item, self.place = pipeline, stage, item, place
+        self.detail = detail
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        where = [f"pipeline `{self.pipeline}`"] if self.pipeline else []
+        where += [f"stage `{self.stage}`"] if self.stage else []
+        where += [f"item {'.'.join(map(str, self.item))}"] if self.item else []
+        where += [str(self.place)] if self.place else []
+        return f"{', '.join(where)}: {self.message}" if where else self.message
+
+
+class RequestError(Fault):
+    """The call does not fit the pipeline's signature; the message shows the signature."""
+
+    def __init__(self, message: str, *, pipeline: str | None = None) -> None:
+        super().__init__(Code.INVALID, message, pipeline=pipeline)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call. `inputs` hold one item each; in a `batch` pipeline every value has a leading axis
+    of rows (an ndarray, or a list of items). `deadline` is on the engine's monotonic clock, in
+    seconds. `outputs` None asks for all results; others name those wanted."""
+
+    pipeline: str
+    inputs: Mapping[str, Item]
+    id: str = ""
+    deadline: float | None = None
+    priority: int = 0
+    outputs: tuple[str, ...] | None = None
+    parameters: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Results by name, in the order of the signature (or of `Request.outputs`)."""
+
+    id: str
+    outputs: Mapping[str, Item]

@@ -1,0 +1,1 @@
+"""headrace: a compiler and runtime for multi-model inference pipelines."""

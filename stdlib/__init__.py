@@ -1,0 +1,4 @@
+"""headrace.stdlib"""
+
+if __name__ == "stdlib":
+    raise ImportError("import headrace.stdlib: this folder is part of the package headrace")

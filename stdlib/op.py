@@ -1,0 +1,152 @@
+"""What an op is: a signature, a shape rule, a reference implementation and an ONNX lowering.
+
+An op is written for one item; the batch axis exists only in a lowering, through the `Emitter`.
+One op is one file `<family>/<op>.py` that defines `OP`; `catalog.py` finds it by listing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dsl.dims import Dims
+from ..dsl.types import DType, Type
+
+Array: TypeAlias = "NDArray[np.generic]"
+Item: TypeAlias = "Array | str | bytes | list[Item] | None"
+"""A value of one item at run time: an ndarray (numeric scalars are 0-d arrays or NumPy scalars;
+a tensor of strings or bytes is an object array), `str`, `bytes`, a list of items, or None."""
+
+Literal: TypeAlias = "bool | int | float | str | bytes | DType | Array | tuple[Literal, ...] | None"
+"""A value known when compiling."""
+
+
+class Effects(Enum):
+    """What the compiler may do with a call."""
+
+    PURE = "pure"  # may be moved, merged, dropped, folded
+    OPAQUE = "opaque"  # runs exactly as often and in the order written
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter of an op.
+
+    `constant` asks for a value known when compiling (an axis, a dtype, a mode). A parameter with
+    `has_default` may be left out; the default then stands as the argument's literal.
+    `variadic` (last only) takes all that follows.
+    """
+
+    name: str
+    doc: str
+    constant: bool = False
+    has_default: bool = False
+    default: Literal = None
+    variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What is known of an argument when types are checked. `known` tells a literal None apart."""
+
+    type: Type
+    known: bool = False
+    literal: Literal = None
+
+
+class OpTypeError(Exception):
+    """A shape rule refuses an argument: names the parameter and says what it wants.
+
+    `parameter` is None when no single argument is to blame. The checker turns this into a
+    diagnostic at the argument's span, so `wants` reads after "`name` wants ...".
+    """
+
+    def __init__(self, parameter: str | None, wants: str, help: str | None = None) -> None:
+        self.parameter, self.wants, self.help = parameter, wants, help
+        super().__init__(f"{parameter}: {wants}")
+
+
+class Decline(Exception):
+    """A lowering or rule does not apply here; the text is shown by `explain --why-not`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An argument of a lowering: a tensor of the ONNX graph, or a literal (`tensor` is then None).
+
+    `batched` says that the tensor has the batch axis in front of the item's own axes.
+    """
+
+    type: Type
+    tensor: str | None = None
+    literal: Literal = None
+    batched: bool = False
+
+
+class Emitter(Protocol):
+    """What a lowering writes ONNX nodes with; names are made unique by the emitter."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether results must carry the batch axis (true when any operand is batched)."""
+        ...
+
+    def node(
+        self, op_type: str, inputs: Sequence[str], outputs: int = 1, **attributes: object
+    ) -> tuple[str, ...]:
+        """Add a node of the default domain and return the names of its outputs."""
+        ...
+
+    def constant(self, value: Array) -> str:
+        """Add an initialiser (equal ones are shared) and return its name."""
+        ...
+
+    def tensor(self, operand: Operand, dtype: DType | None = None) -> str:
+        """Return the operand as a tensor, a literal becoming an initialiser of `dtype`."""
+        ...
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Map an item's axis (negative counts from the end) to the graph's axis."""
+        ...
+
+
+TypeRule: TypeAlias = Callable[[Sequence[Argument], Dims], tuple[Type, ...]]
+Reference: TypeAlias = Callable[..., "Item | tuple[Item, ...]"]
+Lowering: TypeAlias = Callable[[Emitter, Sequence[Operand], Sequence[Type]], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A stdlib op.
+
+    Attributes:
+        name: family and name (`image.resize`); ops of family `core` are also known bare (`cast`).
+        summary: one sentence for the docs.
+        params: parameters in order; a call may give them by position or name.
+        results: result names; one for most.
+        types: the shape rule, from arguments to result types; raises OpTypeError.
+        reference: called with one value per parameter, defaults filled in; returns the result or
+            a tuple of results. Must not change its arguments. Defines the op's meaning.
+        lowering: writes the op as ONNX nodes; raises Decline with the reason when it cannot.
+        exact: the lowering gives the same bits as the reference.
+        effects: see Effects.
+        example: a runnable line for the docs.
+    """
+
+    name: str
+    summary: str
+    params: tuple[Param, ...]
+    results: tuple[str, ...]
+    types: TypeRule
+    reference: Reference
+    lowering: Lowering | None = None
+    exact: bool = True
+    effects: Effects = Effects.PURE
+    example: str = ""
+
+    @property
+    def family(self) -> str:
+        return self.name.partition(".")[0]
