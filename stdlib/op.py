@@ -37,7 +37,9 @@ class Param:
 
     `constant` asks for a value known when compiling (an axis, a dtype, a mode). A parameter with
     `has_default` may be left out; the default then stands as the argument's literal.
-    `variadic` (last only) takes all that follows.
+    `variadic` (last only) takes all that follows. A `keyword` parameter is given by name only,
+    so positions skip it: `concat(a, b, axis = 1)` has the parameters `axis` (keyword) and `parts`
+    (variadic), and a call's inputs are `axis, a, b`.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Param:
     has_default: bool = False
     default: Literal = None
     variadic: bool = False
+    keyword: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,11 @@ class Emitter(Protocol):
         """Whether results must carry the batch axis (true when any operand is batched)."""
         ...
 
+    @property
+    def opset(self) -> int:
+        """The version of the default domain that the graph is written in, 13 or later."""
+        ...
+
     def node(
         self, op_type: str, inputs: Sequence[str], outputs: int = 1, **attributes: object
     ) -> tuple[str, ...]:
@@ -116,6 +124,8 @@ class Emitter(Protocol):
 TypeRule: TypeAlias = Callable[[Sequence[Argument], Dims], tuple[Type, ...]]
 Reference: TypeAlias = Callable[..., "Item | tuple[Item, ...]"]
 Lowering: TypeAlias = Callable[[Emitter, Sequence[Operand], Sequence[Type]], tuple[str, ...]]
+Sample: TypeAlias = "tuple[Item | Literal, ...]"
+Samples: TypeAlias = Callable[[np.random.Generator], Sequence[Sample]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +137,19 @@ class Op:
         summary: one sentence for the docs.
         params: parameters in order; a call may give them by position or name.
         results: result names; one for most.
-        types: the shape rule, from arguments to result types; raises OpTypeError.
+        types: the shape rule, from arguments to result types; raises OpTypeError. Called with
+            one argument per parameter, defaults filled in, none of them of unknown type.
         reference: called with one value per parameter, defaults filled in; returns the result or
-            a tuple of results. Must not change its arguments. Defines the op's meaning.
+            a tuple of results. Must not change its arguments. Defines the op's meaning. A literal
+            is passed as it is: a Python number or a tuple of them takes the dtype of the other
+            side, and i64 or f32 where there is none.
         lowering: writes the op as ONNX nodes; raises Decline with the reason when it cannot.
         exact: the lowering gives the same bits as the reference.
         effects: see Effects.
         example: a runnable line for the docs.
+        samples: makes argument lists that the conformance tests try: arrays, lists, strings and
+            bytes stand for values made at run time; Python numbers, and all that goes to a
+            `constant` parameter, for literals. Defaults at the end may be left out.
     """
 
     name: str
@@ -146,6 +162,7 @@ class Op:
     exact: bool = True
     effects: Effects = Effects.PURE
     example: str = ""
+    samples: Samples | None = None
 
     @property
     def family(self) -> str:
