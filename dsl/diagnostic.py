@@ -41,3 +41,14 @@ class CompileError(Exception):
         super().__init__(
             "\n".join(f"{d.primary.span}: {d.code} {d.message}" for d in self.diagnostics)
         )
+
+
+class Refusal(Exception):
+    """A mistake that has no place in a source (a file, an option): a code with a page, a message.
+
+    `help` is a complete sentence that says what to do instead.
+    """
+
+    def __init__(self, code: str, message: str, help: str | None = None) -> None:
+        self.code, self.message, self.help = code, message, help
+        super().__init__(f"{code} {message}")

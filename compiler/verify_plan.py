@@ -1,0 +1,185 @@
+"""What every plan keeps to, so that the runtime need not look again.
+
+Slots are in range, given a value once and before use, not used after they are freed; steps name
+segments that exist with as many inputs and outputs as those have; digests name what they say.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import assert_never
+
+from .literal_codec import Malformed
+from .plan import (
+    Batching,
+    Block,
+    BranchStep,
+    CallStep,
+    EachStep,
+    OnnxSegment,
+    OpSegment,
+    PipelinePlan,
+    Plan,
+    PythonSegment,
+    Queueing,
+    Segment,
+    Step,
+    SwitchStep,
+    TransferStep,
+)
+
+
+def verify_plan(plan: Plan) -> None:
+    """Raise Malformed when the plan is not well formed."""
+    _require(_unique(p.name for p in plan.pipelines), "two pipelines have one name")
+    _require(_unique(digest for digest, _ in plan.blobs), "a blob occurs twice")
+    for digest, content in plan.blobs:
+        _require(sha256(content).hexdigest() == digest, f"the blob {digest[:12]!r} is another")
+    digests = {digest for digest, _ in plan.blobs}
+    for segment in plan.segments:
+        _verify_segment(segment, digests)
+    for pipeline in plan.pipelines:
+        try:
+            _verify_pipeline(pipeline, plan.segments)
+        except Malformed as error:
+            raise Malformed(f"pipeline {pipeline.name!r}: {error}") from error
+
+
+def _require(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise Malformed(otherwise)
+
+
+def _unique(names: Iterable[object]) -> bool:
+    listed = list(names)
+    return len(set(listed)) == len(listed)
+
+
+def _verify_segment(segment: Segment, digests: set[str]) -> None:
+    what = f"segment {segment.name!r}"
+    match segment:
+        case OnnxSegment():
+            params, results = len(segment.signature.params), len(segment.signature.results)
+            _require(segment.model in digests, f"{what} has no model")
+            for axes, names, count in (
+                (segment.input_axes, segment.input_names, params),
+                (segment.output_axes, segment.output_names, results),
+            ):
+                _require(len(axes) == len(names) == count, f"{what} differs from its signature")
+            _require(segment.group >= 1, f"{what} has a group of no rows")
+            _require(segment.instances is None or segment.instances >= 1, f"{what} never runs")
+            _verify_policies(what, segment.batching, segment.queueing)
+        case PythonSegment():
+            _require(segment.source in digests, f"{what} has no source")
+            _verify_policies(what, segment.batching, segment.queueing)
+        case OpSegment():
+            pass
+        case _:
+            assert_never(segment)
+
+
+def _verify_policies(what: str, batching: Batching | None, queueing: Queueing | None) -> None:
+    if batching is not None:
+        _require(batching.maximum >= 1 and batching.wait >= 0, f"{what} has a batch of no rows")
+        _require(
+            all(1 <= size <= batching.maximum for size in batching.prefer),
+            f"{what} prefers batches that cannot be",
+        )
+    if queueing is not None:
+        _require(queueing.size >= 1, f"{what} has a queue of no places")
+        _require(queueing.on_timeout in ("reject", "delay"), f"{what} has no such `on_timeout`")
+
+
+def _verify_pipeline(pipeline: PipelinePlan, segments: tuple[Segment, ...]) -> None:
+    body = pipeline.body
+    _require(not body.captures, "the outermost block captures")
+    _require(len(body.params) == len(pipeline.parameters), "parameters and slots differ")
+    _require(len(body.results) == len(pipeline.results), "results and slots differ")
+    _require(pipeline.batch is None or pipeline.batch >= 1, "a batch of no rows")
+    _verify_block(body, frozenset(), segments)
+
+
+def _verify_block(block: Block, outside: frozenset[int], segments: tuple[Segment, ...]) -> None:
+    made: set[int] = set()
+
+    def make(slots: Iterable[int]) -> None:
+        for slot in slots:
+            _require(0 <= slot < block.slots, f"there is no slot {slot}")
+            _require(slot not in made, f"slot {slot} is given a value twice")
+            made.add(slot)
+
+    make(block.params)
+    make(inner for _, inner in block.captures)
+    make(slot for slot, _, _ in block.constants)
+    _require({outer for outer, _ in block.captures} <= outside, "a capture has no value")
+    _require(len(block.last_uses) == len(block.steps), "steps and last uses differ")
+    freed: set[int] = set()
+    for step, last in zip(block.steps, block.last_uses, strict=True):
+        live = frozenset(made - freed)
+        _require(live.issuperset(_inputs(step)), f"{step.place}: a step uses a slot without value")
+        _verify_step(step, live, segments)
+        make(_outputs(step))
+        freed.update(last)
+        _require(freed <= made, "a slot is freed before it has a value")
+    _require(set(block.results) <= made - freed, "a result has no value")
+
+
+def _inputs(step: Step) -> tuple[int, ...]:
+    match step:
+        case CallStep():
+            return step.inputs
+        case BranchStep():
+            return (step.condition,)
+        case SwitchStep():
+            return (step.subject,)
+        case EachStep():
+            return step.iterables
+        case TransferStep():
+            return (step.source,)
+
+
+def _outputs(step: Step) -> tuple[int, ...]:
+    return (step.target,) if isinstance(step, TransferStep) else step.outputs
+
+
+def _verify_step(step: Step, live: frozenset[int], segments: tuple[Segment, ...]) -> None:
+    match step:
+        case CallStep():
+            _require(0 <= step.segment < len(segments), f"there is no segment {step.segment}")
+            _verify_call(step, segments[step.segment])
+        case BranchStep():
+            for arm in (step.then, step.orelse):
+                _verify_arm(arm, live, len(step.outputs), segments)
+        case SwitchStep():
+            for arm in (*(block for _, block in step.cases), step.default):
+                _verify_arm(arm, live, len(step.outputs), segments)
+        case EachStep():
+            _require(len(step.iterables) >= 1, "a walk over no list")
+            _require(len(step.body.params) == len(step.iterables), "items and lists differ")
+            _require(len(step.result_types) == len(step.outputs), "types and outputs differ")
+            kept = len(step.outputs) + step.filtered
+            _require(len(step.body.results) == kept, "a body gives another number of results")
+            _verify_block(step.body, live, segments)
+        case TransferStep():
+            pass
+        case _:
+            assert_never(step)
+
+
+def _verify_call(step: CallStep, segment: Segment) -> None:
+    if isinstance(segment, OpSegment):
+        fits = len(step.outputs) == len(segment.results)
+    else:
+        signature = segment.signature
+        fits = (len(step.inputs), len(step.outputs)) == (
+            len(signature.params),
+            len(signature.results),
+        )
+    _require(fits, f"{step.place}: the call does not fit {segment.name!r}")
+
+
+def _verify_arm(
+    arm: Block, live: frozenset[int], outputs: int, segments: tuple[Segment, ...]
+) -> None:
+    _require(not arm.params, "an arm has parameters")
+    _require(len(arm.results) == outputs, "an arm gives another number of results")
+    _verify_block(arm, live, segments)
