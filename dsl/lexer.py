@@ -1,0 +1,346 @@
+"""Source text to items of tokens: where an item, a statement and a bracket ends.
+
+A line end counts when the innermost bracket is `{ }` (or there is none) and neither the token
+before nor the token after it says that the line goes on. A keyword of an item at the start of a
+line always starts an item, so that one bracket left open spoils one item and not the file.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from . import lexical_errors as errors
+from .diagnostic import Diagnostic
+from .literals import DURATION_SECONDS, EscapeError, LiteralError, read_quantity, read_string
+from .source import Source, Span
+
+ITEM_WORDS = ("use", "type", "const", "model", "fn", "pipeline", "schedule", "test")
+RESERVED_WORDS = (
+    *ITEM_WORDS,
+    *("if", "else", "match", "for", "in", "loop", "try", "within", "when"),
+    *("return", "yield", "emit", "next", "stop", "state"),
+    *("and", "or", "not", "true", "false", "list"),
+)
+CONTEXT_WORDS = (
+    *("as", "where", "batch", "none", "axis", "pads", "with", "python", "native", "batched"),
+    *("pure", "deadline", "per", "sequence", "idle", "stream", "max", "on"),
+    *("stub", "given", "expect"),
+)
+PUNCTUATION = {
+    "(": "LPAR",
+    ")": "RPAR",
+    "[": "LSQB",
+    "]": "RSQB",
+    "{": "LBRACE",
+    "}": "RBRACE",
+    ",": "COMMA",
+    ":": "COLON",
+    ".": "DOT",
+    "=": "EQUAL",
+    "->": "ARROW",
+    "=>": "FATARROW",
+    "|": "BAR",
+    "?": "QMARK",
+    "+": "PLUS",
+    "-": "MINUS",
+    "*": "STAR",
+    "/": "SLASH",
+    "%": "PERCENT",
+    "@": "AT",
+    "==": "EQEQ",
+    "!=": "NOTEQ",
+    "<": "LESS",
+    "<=": "LESSEQ",
+    ">": "GREATER",
+    ">=": "GREATEREQ",
+    "_": "UNDERSCORE",
+}
+_WORDS = {word: word.upper() for word in (*RESERVED_WORDS, *CONTEXT_WORDS)}
+
+OPENERS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE", "LANGLE": "RANGLE"}
+CLOSERS = {closer: opener for opener, closer in OPENERS.items()}
+_OPERATORS = frozenset(
+    [
+        "PLUS",
+        "STAR",
+        "SLASH",
+        "PERCENT",
+        "AT",
+        "EQEQ",
+        "NOTEQ",
+        "LESS",
+        "LESSEQ",
+        "GREATER",
+        "GREATEREQ",
+        "AND",
+        "OR",
+    ]
+)
+_CONTINUES_AFTER = _OPERATORS | frozenset(
+    [
+        "MINUS",
+        "NOT",
+        "COMMA",
+        "EQUAL",
+        "COLON",
+        "DOT",
+        "BAR",
+        "ARROW",
+        "FATARROW",
+        "LBRACE",
+        "IN",
+        "WHEN",
+        "WITHIN",
+        "ELSE",
+    ]
+)
+_CONTINUES_BEFORE = _OPERATORS | frozenset(
+    ["EQUAL", "DOT", "BAR", "FATARROW", "QMARK", "RBRACE", "ELSE", "WHEN", "WITHIN", "COMMA"]
+)
+_CONTINUES_ITEM = _CONTINUES_BEFORE | frozenset(
+    [
+        "ARROW",
+        "LBRACE",
+        "WHERE",
+        "BATCH",
+        "PADS",
+        "DEADLINE",
+        "PER",
+        "IDLE",
+        "BATCHED",
+        "PURE",
+        "ON",
+        "FOR",
+        "AS",
+    ]
+)
+_ITEM_TOKENS = frozenset(_WORDS[word] for word in ITEM_WORDS)
+
+MAX_BRACKETS = 64
+"""Brackets may be open inside one another this deep."""
+
+_TOKEN = re.compile(
+    r"""(?P<SPACE>[ \t]+)
+    |(?P<LINE>\r?\n)
+    |(?P<COMMENT>\#[^\n]*)
+    |(?P<WORD>[A-Za-z_]\w*)
+    |(?P<FOREIGN>&&|\|\||\*\*|//|[-+*/%]=(?!=)|!(?!=)|[;&^~'`$])
+    |(?P<PUNCTUATION>->|=>|==|!=|<=|>=|[-+*/%@<>=.,:|?(){}\[\]])
+    |(?P<NUMBER>0[xXbBoO]\w*|[0-9]\w*(?:\.[0-9]\w*)?(?:(?<=[eE])[+-][0-9]\w*)?)
+    |(?P<STRING>"(?:[^"\\\n]|\\[^\n])*")
+    |(?P<UNCLOSED>"(?:[^"\\\n]|\\[^\n])*\\?)
+    |(?P<UNKNOWN>[^\x00-\x7f]+|.)
+    """,
+    re.VERBOSE | re.ASCII | re.DOTALL,
+)
+_STARTS_ITEM = re.compile(r"[a-z]+[ \t]+[\"\w]")
+
+
+class Token(NamedTuple):
+    """`type` is the grammar's name for it. Lark's parser looks at nothing but `type`."""
+
+    type: str
+    text: str
+    start: int
+    end: int
+    source: Source
+
+    @property
+    def span(self) -> Span:
+        return Span(self.source, self.start, self.end)
+
+
+@dataclass(slots=True)
+class Chunk:
+    """The tokens of one item; `broken` when brackets or characters in it make no sense."""
+
+    tokens: list[Token] = field(default_factory=list[Token])
+    broken: bool = False
+
+
+@dataclass(slots=True)
+class Lexed:
+    chunks: list[Chunk]
+    comments: list[Token]
+    diagnostics: list[Diagnostic]
+
+
+def lex(source: Source) -> Lexed:
+    """Cut a source into items; whatever is wrong with its characters is in `diagnostics`."""
+    return _Lexer(source).run()
+
+
+class _Lexer:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.chunks: list[Chunk] = []
+        self.chunk = Chunk()
+        self.comments: list[Token] = []
+        self.diagnostics = errors.control_characters(source)
+        self.brackets: list[Token] = []
+        self.line_ended = False
+
+    def run(self) -> Lexed:
+        text = self.source.text
+        position = 1 if text.startswith("\ufeff") else 0
+        while position < len(text) and len(self.diagnostics) < errors.LIMIT:
+            match = _TOKEN.match(text, position)
+            assert match is not None, "the last alternative matches anything"
+            position = match.end()
+            spelling = match[0]
+            match match.lastgroup:
+                case "SPACE":
+                    pass
+                case "LINE":
+                    self.line_ended = True
+                case "WORD":
+                    kind = "UNDERSCORE" if spelling == "_" else _WORDS.get(spelling, "NAME")
+                    self.add(kind, match)
+                case "PUNCTUATION":
+                    self.add_punctuation(match)
+                case "COMMENT":
+                    comment = spelling.rstrip()
+                    start = match.start()
+                    self.comments.append(
+                        Token("COMMENT", comment, start, start + len(comment), self.source)
+                    )
+                case "NUMBER":
+                    self.add_number(match)
+                case "STRING":
+                    self.add_string(match)
+                case _:
+                    position = self.refuse(match)
+        self.end_chunk()
+        return Lexed(self.chunks, self.comments, self.diagnostics)
+
+    # ---- tokens
+
+    def add(self, kind: str, match: re.Match[str]) -> None:
+        self.append(Token(kind, match[0], match.start(), match.end(), self.source))
+
+    def append(self, token: Token) -> None:
+        if self.line_ended:
+            self.line_ended = False
+            self.end_line(token)
+        if token.type in OPENERS:
+            self.open(token)
+        elif token.type in CLOSERS and not self.close(token):
+            return
+        self.chunk.tokens.append(token)
+
+    def add_punctuation(self, match: re.Match[str]) -> None:
+        kind = PUNCTUATION[match[0]]
+        tokens = self.chunk.tokens
+        if kind == "LESS" and tokens and tokens[-1].type == "LIST":
+            kind = "LANGLE"
+        elif kind == "GREATER" and self.brackets and self.brackets[-1].type == "LANGLE":
+            kind = "RANGLE"
+        self.add(kind, match)
+
+    def add_number(self, match: re.Match[str]) -> None:
+        kind, spelling = "NUMBER", match[0]
+        try:
+            _, unit = read_quantity(spelling)
+            if unit:
+                kind = "DURATION" if unit in DURATION_SECONDS else "SIZE"
+        except LiteralError as error:
+            self.diagnostics.append(errors.wrong_number(self.span(match), error))
+            spelling = "0"
+        self.append(Token(kind, spelling, match.start(), match.end(), self.source))
+
+    def add_string(self, match: re.Match[str]) -> None:
+        spelling = match[0]
+        try:
+            read_string(spelling)
+        except EscapeError as error:
+            self.diagnostics.append(errors.wrong_escape(self.span(match), error))
+            spelling = '""'
+        self.append(Token("STRING", spelling, match.start(), match.end(), self.source))
+
+    def refuse(self, match: re.Match[str]) -> int:
+        """Report text that is no token; return where to go on."""
+        span, spelling = self.span(match), match[0]
+        if match.lastgroup == "UNCLOSED":
+            self.diagnostics.append(errors.unclosed_string(span))
+            self.append(Token("STRING", '""', match.start(), match.end(), self.source))
+            self.close_line(match.end())
+            return match.end()
+        end_of_line = self.source.text.find("\n", match.end())
+        end_of_line = len(self.source.text) if end_of_line < 0 else end_of_line
+        if spelling == "'":
+            end = self.source.text.find("'", match.end(), end_of_line) + 1 or end_of_line
+            self.diagnostics.append(errors.single_quotes(Span(self.source, match.start(), end)))
+            self.append(Token("STRING", '""', match.start(), end, self.source))
+            return end
+        found = errors.foreign if match.lastgroup == "FOREIGN" else errors.unknown_character
+        diagnostic = found(span)
+        if diagnostic is not None:
+            self.diagnostics.append(diagnostic)
+        if spelling == ";":
+            self.line_ended = True
+        return end_of_line if spelling == "//" else match.end()
+
+    # ---- brackets
+
+    def open(self, token: Token) -> None:
+        self.brackets.append(token)
+        if len(self.brackets) == MAX_BRACKETS + 1:
+            self.diagnostics.append(errors.too_deep(token.span, MAX_BRACKETS))
+            self.chunk.broken = True
+
+    def close(self, token: Token) -> bool:
+        """Match a closing bracket with its opener; False when there is none."""
+        opener = CLOSERS[token.type]
+        if all(bracket.type != opener for bracket in self.brackets):
+            inside = self.brackets[-1].span if self.brackets else None
+            self.diagnostics.append(errors.stray_closer(token.span, inside))
+            self.chunk.broken = self.chunk.broken or bool(self.brackets)
+            return False
+        while self.brackets[-1].type != opener:
+            self.diagnostics.append(errors.unclosed(self.brackets.pop().span, token.span))
+            self.chunk.broken = True
+        self.brackets.pop()
+        return True
+
+    def close_line(self, end: int) -> None:
+        """Close what was opened on the line of a string that swallowed its closing brackets."""
+        text = self.source.text
+        while self.brackets and self.brackets[-1].type != "LBRACE":
+            opener = self.brackets[-1]
+            if "\n" in text[opener.start : end]:
+                break
+            self.append(Token(OPENERS[opener.type], "", end, end, self.source))
+
+    # ---- lines and items
+
+    def end_line(self, token: Token) -> None:
+        """Decide what the line end before `token` ends: an item, a statement or nothing."""
+        tokens = self.chunk.tokens
+        if not tokens:
+            return
+        last = tokens[-1]
+        text = self.source.text
+        if token.type in _ITEM_TOKENS and _STARTS_ITEM.match(text, token.start):
+            self.end_chunk()
+        elif not self.brackets:
+            if token.type not in _CONTINUES_ITEM and last.type not in _CONTINUES_AFTER:
+                self.end_chunk()
+        elif self.brackets[-1].type == "LBRACE":
+            if last.type in _CONTINUES_AFTER or token.type in _CONTINUES_BEFORE:
+                return
+            if token.type == "MINUS" and text[token.end : token.end + 1] in (" ", "\t"):
+                return
+            tokens.append(Token("NEWLINE", "", last.end, last.end, self.source))
+
+    def end_chunk(self) -> None:
+        if self.brackets:
+            *outer, inner = (bracket.span for bracket in self.brackets)
+            self.diagnostics.append(errors.never_closed(inner, outer))
+            self.chunk.broken = True
+            self.brackets = []
+        if self.chunk.tokens:
+            self.chunks.append(self.chunk)
+            self.chunk = Chunk()
+
+    def span(self, match: re.Match[str]) -> Span:
+        return Span(self.source, match.start(), match.end())
