@@ -16,7 +16,7 @@ from ..dsl.dims import Dims
 from ..dsl.types import DType, Type
 
 Array: TypeAlias = "NDArray[np.generic]"
-Item: TypeAlias = "Array | str | bytes | list[Item] | None"
+Item: TypeAlias = "Array | np.generic | str | bytes | list[Item] | None"
 """A value of one item at run time: an ndarray (numeric scalars are 0-d arrays or NumPy scalars;
 a tensor of strings or bytes is an object array), `str`, `bytes`, a list of items, or None."""
 

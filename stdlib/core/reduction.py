@@ -1,0 +1,172 @@
+"""Reducing axes: sum, mean, max, min."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...dsl.dims import Dims
+from ...dsl.types import Dim, DType, TensorType, Type
+from ..elementwise import Function
+from ..lowering import reduce, require, tensor_type
+from ..op import (
+    Argument,
+    Array,
+    Decline,
+    Emitter,
+    Item,
+    Literal,
+    Lowering,
+    Op,
+    Operand,
+    Param,
+    Reference,
+    Sample,
+    TypeRule,
+)
+from ..rules import axes, constant_bool, floating, number
+from ..values import array, integers
+
+PARAMS = (
+    Param("x", "A tensor of numbers."),
+    Param("axis", "One axis or several; all when left out.", True, has_default=True),
+    Param("keepdims", "Keep the axes, with size 1.", True, has_default=True, default=False),
+)
+SUMS = frozenset({DType.I32, DType.I64, DType.F32, DType.F64})
+MEANS = frozenset({DType.F32, DType.F64})
+BOUNDS = frozenset({DType.U8, DType.I8, DType.I32, DType.I64, DType.F32, DType.F64})
+
+
+def reduced(only_floats: bool) -> TypeRule:
+    def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
+        found = (floating if only_floats else number)(arguments[0], "x", dims)
+        removed = axes(arguments[1], "axis", found)
+        keep = constant_bool(arguments[2], "keepdims")
+        kept: list[Dim] = []
+        for place, dim in enumerate(found.dims):
+            if place not in removed:
+                kept.append(dim)
+            elif keep:
+                kept.append(1)
+        return (TensorType(found.dtype, tuple(kept)),)
+
+    return types
+
+
+def over_axes(apply: Function, empty: bool = True) -> Reference:
+    def reference(x: Item, axis: Literal, keepdims: bool) -> Array:
+        value = array(x)
+        along = None if axis is None else integers(axis)
+        if not empty and value.size == 0:
+            raise ValueError(f"a tensor of shape {list(value.shape)} has no element to choose from")
+        with np.errstate(all="ignore"):
+            return apply(value, axis=along, keepdims=keepdims)
+
+    return reference
+
+
+def total(x: Array, axis: "tuple[int, ...] | None", keepdims: bool) -> Array:
+    return np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+
+
+def mean(x: Array, axis: "tuple[int, ...] | None", keepdims: bool) -> Array:
+    if x.size == 0:
+        raise ValueError(f"a tensor of shape {list(x.shape)} has no mean")
+    function: Function = np.mean
+    return np.asarray(function(x, axis=axis, keepdims=keepdims), x.dtype)
+
+
+def lower_to(op_type: str, allowed: frozenset[DType]) -> Lowering:
+    def lower(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tuple[str, ...]:
+        found = tensor_type(operands[0].type)
+        require(found.dtype, allowed, op_type)
+        rank = len(found.dims)
+        literal = operands[1].literal
+        listed = tuple(range(rank)) if literal is None else integers(literal)
+        x = emit.tensor(operands[0])
+        if not listed:
+            return emit.node("Identity", [x])
+        if op_type in ("ReduceMax", "ReduceMin") and 0 in found.dims:
+            raise Decline("there is no element to choose from")
+        places = [emit.axis(axis, rank) for axis in listed]
+        return reduce(emit, op_type, x, places, bool(operands[2].literal))
+
+    return lower
+
+
+def samples(random: np.random.Generator) -> Sequence[Sample]:
+    x = random.normal(0, 1, (2, 3, 4)).astype(np.float32)
+    return [
+        (x,),
+        (x, 0),
+        (x, -1),
+        (x, (0, 2)),
+        (x, (1,), True),
+        (x, None, True),
+        (x[0, 0, 0],),
+        (x.astype(np.float64), 1),
+        (x.astype(np.float16), 1),
+    ]
+
+
+def number_samples(random: np.random.Generator) -> Sequence[Sample]:
+    integers = random.integers(-9, 9, (3, 4))
+    nan = random.normal(0, 1, (3, 4)).astype(np.float32)
+    nan[1, 2] = np.nan
+    return [
+        *samples(random),
+        (nan, 1),
+        (nan,),
+        (integers.astype(np.int32), 0),
+        (integers, 1),
+        (integers.astype(np.uint8), 1),
+    ]
+
+
+OPS = (
+    Op(
+        name="core.sum",
+        summary="Adds up along axes; integers keep their dtype and wrap around.",
+        params=PARAMS,
+        results=("y",),
+        types=reduced(only_floats=False),
+        reference=over_axes(total),
+        lowering=lower_to("ReduceSum", SUMS),
+        exact=False,
+        example="y = sum(x, axis = -1)",
+        samples=number_samples,
+    ),
+    Op(
+        name="core.mean",
+        summary="Averages along axes.",
+        params=PARAMS,
+        results=("y",),
+        types=reduced(only_floats=True),
+        reference=over_axes(mean),
+        lowering=lower_to("ReduceMean", MEANS),
+        exact=False,
+        example="y = mean(x, axis = 0)",
+        samples=samples,
+    ),
+    Op(
+        name="core.max",
+        summary="Gives the greatest along axes; NaN if there is one.",
+        params=PARAMS,
+        results=("y",),
+        types=reduced(only_floats=False),
+        reference=over_axes(np.max, empty=False),
+        lowering=lower_to("ReduceMax", BOUNDS),
+        example="best = max(scores)",
+        samples=number_samples,
+    ),
+    Op(
+        name="core.min",
+        summary="Gives the least along axes; NaN if there is one.",
+        params=PARAMS,
+        results=("y",),
+        types=reduced(only_floats=False),
+        reference=over_axes(np.min, empty=False),
+        lowering=lower_to("ReduceMin", BOUNDS),
+        example="worst = min(scores)",
+        samples=number_samples,
+    ),
+)
