@@ -8,7 +8,7 @@ file format is in `plan_file.py`.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..dsl.types import Dim, Field, Signature, Type
+from ..dsl.types import Dim, DimVar, Field, Signature, Type
 from ..stdlib.op import Literal
 
 
@@ -164,7 +164,20 @@ class TransferStep:
     place: Place
 
 
-Step: TypeAlias = CallStep | BranchStep | SwitchStep | EachStep | TransferStep
+@dataclass(frozen=True, slots=True)
+class CheckStep:
+    """Dimensions that two stages must agree on, compared for every row.
+
+    `sizes` says where each name in `check` is found: the length of axis `axis` of slot `slot`.
+    """
+
+    check: Check
+    sizes: tuple[tuple[DimVar, int, int], ...]  # name, slot, axis
+    stage: str  # whom to blame
+    place: Place
+
+
+Step: TypeAlias = CallStep | BranchStep | SwitchStep | EachStep | TransferStep | CheckStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +220,12 @@ class PipelinePlan:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Peak of planned intermediate bytes on a device, beside the lower bound; 0 when unknown."""
+    """Peak bytes of one request's values on a device, beside the lower bound.
 
+    `unplanned` names the values whose size is known only when they are made; they are in neither.
+    """
+
+    pipeline: str
     device: str
     peak: int
     lower_bound: int

@@ -14,6 +14,7 @@ from .plan import (
     Block,
     BranchStep,
     CallStep,
+    CheckStep,
     EachStep,
     OnnxSegment,
     OpSegment,
@@ -135,10 +136,18 @@ def _inputs(step: Step) -> tuple[int, ...]:
             return step.iterables
         case TransferStep():
             return (step.source,)
+        case CheckStep():
+            return tuple(slot for _, slot, _ in step.sizes)
 
 
 def _outputs(step: Step) -> tuple[int, ...]:
-    return (step.target,) if isinstance(step, TransferStep) else step.outputs
+    match step:
+        case TransferStep():
+            return (step.target,)
+        case CheckStep():
+            return ()
+        case _:
+            return step.outputs
 
 
 def _verify_step(step: Step, live: frozenset[int], segments: tuple[Segment, ...]) -> None:
@@ -159,7 +168,7 @@ def _verify_step(step: Step, live: frozenset[int], segments: tuple[Segment, ...]
             kept = len(step.outputs) + step.filtered
             _require(len(step.body.results) == kept, "a body gives another number of results")
             _verify_block(step.body, live, segments)
-        case TransferStep():
+        case TransferStep() | CheckStep():
             pass
         case _:
             assert_never(step)

@@ -21,6 +21,7 @@ from headrace.compiler.plan import (
     BranchStep,
     CallStep,
     Check,
+    CheckStep,
     EachStep,
     MemoryPlan,
     OnnxSegment,
@@ -96,6 +97,7 @@ def make_plan(literal: object = None) -> Plan:
     steps = (
         TransferStep(0, 2, "sim", PLACE),
         CallStep(0, (2,), (3,), PLACE),
+        CheckStep(Check(H, "==", 32, "H == 32"), ((H, 3, 1),), "detect", PLACE),
         TransferStep(3, 4, "cpu", PLACE),
         CallStep(1, (4,), (5,), PLACE),
         BranchStep(1, arm, arm, (6,), PLACE),
@@ -109,7 +111,7 @@ def make_plan(literal: object = None) -> Plan:
         steps=steps,
         results=(6, 8),
         slots=9,
-        last_uses=((0,), (2,), (3,), (4,), (), (1, 5), (7,)),
+        last_uses=((0,), (2,), (), (3,), (4,), (), (1, 5), (7,)),
     )
     pipeline = PipelinePlan(
         name="p",
@@ -125,7 +127,7 @@ def make_plan(literal: object = None) -> Plan:
         producer="0.1.0",
         pipelines=(pipeline,),
         segments=(onnx, python, op),
-        memory=(MemoryPlan("cpu", 10, 9, 20, ("logits",)),),
+        memory=(MemoryPlan("p", "cpu", 10, 9, 20, ("logits",)),),
         explanation=(("plan", "%0 x f32[3, H]\n"),),
         declined=(("fuse", "detect", "has two consumers"),),
         blobs=((digest_of(MODEL), MODEL), (digest_of(SOURCE), SOURCE)),

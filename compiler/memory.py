@@ -1,0 +1,140 @@
+"""How much memory the values between stages need at most, per device, for one request.
+
+Values whose every dimension is known are laid out by the time they are alive; all others (a
+number of boxes, the width of a page) are listed as unplanned. What a pipeline is given belongs to
+the caller, constants belong to the plan, and what a model uses inside is its backend's.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
+from .arena import Buffer, assign_offsets
+from .graph import Constant, For, Graph, If, Match, Node, Region, Transfer, Value
+from .plan import MemoryPlan
+from .stage_settings import CPU, device_of
+
+BYTES: Mapping[DType, int] = {
+    **dict.fromkeys((DType.BOOL, DType.I8, DType.U8), 1),
+    **dict.fromkeys((DType.I16, DType.U16, DType.F16, DType.BF16), 2),
+    **dict.fromkeys((DType.I32, DType.U32, DType.F32), 4),
+    **dict.fromkeys((DType.I64, DType.U64, DType.F64), 8),
+}
+
+
+def plan_memory(graph: Graph) -> tuple[MemoryPlan, ...]:
+    """Return the memory of a placed pipeline on each device that it uses or has a budget for."""
+    life = _Life(graph)
+    life.walk(graph.body, graph.batch or 1)
+    for value in graph.body.results:
+        life.use(value, life.step)
+    budgets = dict(graph.settings.memory)
+    devices = sorted({*life.device.values(), *budgets})
+    return tuple(_plan_device(life, device, budgets.get(device)) for device in devices)
+
+
+@dataclass(slots=True)
+class _Life:
+    """When each value is made and last read, counting nodes from the first to the last."""
+
+    graph: Graph
+    step: int = 0
+    first: dict[Value, int] = field(default_factory=dict[Value, int])
+    last: dict[Value, int] = field(default_factory=dict[Value, int])
+    device: dict[Value, str] = field(default_factory=dict[Value, str])
+    rows: dict[Value, int | None] = field(default_factory=dict[Value, "int | None"])
+    same: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
+
+    def walk(self, region: Region, rows: int | None) -> None:
+        """Number the nodes of a region that runs for `rows` rows (None: not known)."""
+        for node in region.nodes:
+            self.step += 1
+            for value in node.inputs:
+                self.use(value, self.step)
+            inside = _rows_inside(node, rows)
+            for inner in node.regions:
+                self.walk(inner, inside)
+                self.step += 1
+                for value in inner.results:
+                    self.use(value, self.step)
+            if not isinstance(node.kind, Constant):
+                self._make(node, rows)
+
+    def _make(self, node: Node, rows: int | None) -> None:
+        for index, value in enumerate(node.outputs):
+            if node.regions:
+                # What control flow gives is what its regions made, not a copy of it.
+                self.same[value] = [region.results[index] for region in node.regions]
+                continue
+            device = node.kind.device if isinstance(node.kind, Transfer) else None
+            self.device[value] = device or device_of(self.graph, node)
+            self.first[value] = self.last[value] = self.step
+            self.rows[value] = rows
+
+    def use(self, value: Value, step: int) -> None:
+        if value in self.last:
+            self.last[value] = max(self.last[value], step)
+        for origin in self.same.get(value, ()):
+            self.use(origin, step)
+
+
+def _rows_inside(node: Node, rows: int | None) -> int | None:
+    match node.kind:
+        case For():
+            counts = [_length(value.type) for value in node.inputs]
+            known = [count for count in counts if count is not None]
+            return rows * min(known) if rows is not None and known else None
+        case If() | Match():
+            return rows
+        case _:
+            return rows
+
+
+def _length(type: Type) -> int | None:
+    match type:
+        case TensorType(dims=(int(length), *_)):
+            return length
+        case ListType(maximum=maximum):
+            return maximum
+        case _:
+            return None
+
+
+def _plan_device(life: _Life, device: str, budget: int | None) -> MemoryPlan:
+    buffers: list[Buffer] = []
+    unplanned: dict[str, None] = {}
+    for value, first in life.first.items():
+        if life.device[value] != device:
+            continue
+        size, rows = bytes_of(value.type), life.rows[value]
+        if size is None or rows is None:
+            unplanned[value.name] = None
+        else:
+            buffers.append(Buffer(value.name, size * rows, first, life.last[value]))
+    arena = assign_offsets(buffers)
+    return MemoryPlan(
+        life.graph.name, device, arena.peak, arena.lower_bound, budget, tuple(unplanned)
+    )
+
+
+def bytes_of(type: Type) -> int | None:
+    """Return the bytes of a value, None when its type does not tell."""
+    match type:
+        case TensorType(dtype=dtype, dims=dims) if dtype in BYTES:
+            sizes = [dim for dim in dims if isinstance(dim, int)]
+            return BYTES[dtype] * math.prod(sizes) if len(sizes) == len(dims) else None
+        case ListType(item=item, maximum=int(maximum)):
+            each = bytes_of(item)
+            return each * maximum if each is not None else None
+        case OptionalType(item=item):
+            return bytes_of(item)
+        case _:
+            return None
+
+
+def device_names(graph: Graph) -> set[str]:
+    """Return the devices that a placed pipeline runs on or copies to."""
+    life = _Life(graph)
+    life.walk(graph.body, 1)
+    return {CPU, *life.device.values()}

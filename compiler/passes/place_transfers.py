@@ -1,0 +1,187 @@
+"""Puts a copy where a value is made on one device and wanted on another, as few as possible.
+
+    y = m(x)           x2 = transfer(x) to sim
+    z = m2(y)   becomes  y = m(x2)
+    return z             z = m2(y)
+                         z2 = transfer(z) to cpu
+                         return z2
+
+Models run on their device, everything else on the CPU, and results leave from the CPU. Control
+flow moves no data: what all arms of an `if` leave on one device stays there; where they differ,
+what follows decides. A copy stands before its first use, outside of the `for` that uses it (one
+copy for all items), and within an arm when nothing outside of that one `if` needs it (no copy for
+an arm not taken).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ...dsl.source import Span
+from ...dsl.types import DType, ListType, OptionalType, TensorType, Type
+from ..graph import Constant, For, Graph, If, Match, Node, Region, Transfer, Value
+from ..graph_pass import Pass, PassContext, PassResult, Phase
+from ..stage_settings import CPU, device_of
+
+Need = tuple[Value, str]
+"""A value and the device on which it is wanted, which is not where it is."""
+
+
+def run(graph: Graph, _context: PassContext) -> PassResult:
+    placing = _Placing(graph)
+    placing.find_wants(graph.body, [{CPU}] * len(graph.body.results))
+    placing.settle(graph.body)
+    body = placing.region(graph.body, {}, (CPU,) * len(graph.body.results))
+    if body is graph.body:
+        return PassResult(graph, False)
+    return PassResult(replace(graph, body=body), True)
+
+
+class _Placing:
+    """One walk over a graph. `home` says where each value is made."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.home: dict[Value, str] = {}
+        self.wants: dict[Value, set[str]] = {}
+        self.constant_none: set[Value] = set()
+
+    def find_wants(self, region: Region, result_wants: Sequence[set[str]]) -> None:
+        """Note on which devices each value is read, from the last node to the first."""
+        for value, wants in zip(region.results, result_wants, strict=True):
+            self.wants.setdefault(value, set()).update(wants)
+        for node in reversed(region.nodes):
+            gathered = isinstance(node.kind, For)
+            for inner in node.regions:
+                wants = [self.wants.get(value, set()) for value in node.outputs]
+                self.find_wants(inner, [{CPU}] * len(inner.results) if gathered else wants)
+            for value in node.inputs:
+                self.wants.setdefault(value, set()).add(device_of(self.graph, node))
+
+    # ---- where values are made
+
+    def settle(self, region: Region) -> None:
+        """Find the home of every value of a region and of those in it."""
+        for value in region.params:
+            self.home[value] = CPU
+        for node in region.nodes:
+            for inner in node.regions:
+                self.settle(inner)
+            if node.kind == Constant(None):
+                self.constant_none.update(node.outputs)
+            for index, value in enumerate(node.outputs):
+                self.home[value] = self._made_on(node, index)
+
+    def _made_on(self, node: Node, index: int) -> str:
+        match node.kind:
+            case Transfer(device):
+                return device
+            case If() | Match():
+                homes = {self.home[region.results[index]] for region in node.regions}
+                shared = homes if len(homes) == 1 else self.wants.get(node.outputs[index], set())
+                return next(iter(shared)) if len(shared) == 1 and shared <= homes else CPU
+            case _:
+                return device_of(self.graph, node) if _moves(node.outputs[index].type) else CPU
+
+    # ---- where they are wanted
+
+    def _wanted(self, node: Node) -> list[Need]:
+        """Return what a node itself wants elsewhere than where it is."""
+        if isinstance(node.kind, Transfer):
+            return []
+        device = device_of(self.graph, node)
+        return [need for value in node.inputs for need in self._need(value, device)]
+
+    def _need(self, value: Value, device: str) -> list[Need]:
+        wanted = device if _moves(value.type) else CPU
+        if self.home[value] == wanted or value in self.constant_none:
+            return []
+        return [(value, wanted)]
+
+    def _result_devices(self, node: Node) -> tuple[str, ...]:
+        """Return where the results of a node's regions are wanted."""
+        if isinstance(node.kind, For):
+            return (CPU,) * len(node.regions[0].results)
+        return tuple(self.home[value] for value in node.outputs)
+
+    def _captured(self, node: Node) -> list[Need]:
+        """Return what the regions of a node want from around it."""
+        found: dict[Need, None] = {}
+        for region in node.regions:
+            inside = set(region.params)
+            for inner in region.nodes:
+                found.update(dict.fromkeys(self._wanted(inner) + self._captured(inner)))
+                inside.update(inner.outputs)
+            for value, device in zip(region.results, self._result_devices(node), strict=True):
+                found.update(dict.fromkeys(self._need(value, device)))
+            found = {need: None for need in found if need[0] not in inside}
+        return list(found)
+
+    # ---- rebuilding
+
+    def region(
+        self, region: Region, copies: dict[Need, Value], result_devices: tuple[str, ...]
+    ) -> Region:
+        """Return the region with its copies; `copies` are those made around it."""
+        copies = dict(copies)
+        results = [
+            (value, self._need(value, device))
+            for value, device in zip(region.results, result_devices, strict=True)
+        ]
+        users = Counter(
+            need for node in region.nodes for need in {*self._wanted(node), *self._captured(node)}
+        )
+        users.update({need for _, needs in results for need in needs})
+        nodes: list[Node] = []
+        for node in region.nodes:
+            needs = dict.fromkeys(self._wanted(node))
+            for need in self._captured(node):
+                if isinstance(node.kind, For) or users[need] > 1:
+                    needs[need] = None
+            nodes += _copy(needs, copies, node.span)
+            nodes.append(self._node(node, copies))
+        for value, needs in results:
+            nodes += _copy(needs, copies, value.span)
+        wanted = tuple(copies[needs[0]] if needs else value for value, needs in results)
+        if tuple(nodes) == region.nodes and wanted == region.results:
+            return region
+        return replace(region, nodes=tuple(nodes), results=wanted)
+
+    def _node(self, node: Node, copies: dict[Need, Value]) -> Node:
+        device = device_of(self.graph, node)
+        own = not isinstance(node.kind, Transfer)
+        inputs = tuple(
+            copies[needs[0]] if own and (needs := self._need(value, device)) else value
+            for value in node.inputs
+        )
+        devices = self._result_devices(node) if node.regions else ()
+        regions = tuple(self.region(inner, copies, devices) for inner in node.regions)
+        if inputs == node.inputs and regions == node.regions:
+            return node
+        return replace(node, inputs=inputs, regions=regions)
+
+
+def _copy(needs: Iterable[Need], copies: dict[Need, Value], span: Span) -> list[Node]:
+    """Return the copies that are not made yet and note them in `copies`."""
+    made: list[Node] = []
+    for value, device in needs:
+        if (value, device) in copies:
+            continue
+        target = Value(value.type, value.name, span)
+        copies[value, device] = target
+        made.append(Node(Transfer(device), (value,), (target,), span, "transfer"))
+    return made
+
+
+def _moves(type: Type) -> bool:
+    """Whether values of a type can live on a device: strings and bytes stay on the CPU."""
+    match type:
+        case TensorType(dtype=dtype):
+            return dtype not in (DType.STRING, DType.BYTES)
+        case ListType(item=item) | OptionalType(item=item):
+            return _moves(item)
+        case _:
+            return False
+
+
+PASS = Pass("place_transfers", Phase.PLACE, run)
