@@ -133,6 +133,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
+_STARTS_STATEMENT = re.compile(
+    r"(?:return|yield|emit|next|stop|state)\b|\w+(?:[ \t]*,[ \t]*\w+)*[ \t]*=(?![=>])", re.ASCII
+)
 _STARTS_ITEM = re.compile(r"[a-z]+[ \t]+[\"\w]")
 
 
@@ -292,6 +295,10 @@ class _Lexer:
         """Match a closing bracket with its opener; False when there is none."""
         opener = CLOSERS[token.type]
         if all(bracket.type != opener for bracket in self.brackets):
+            if self.brackets and self.brackets[-1].type != "LBRACE":
+                self.diagnostics.append(errors.mismatch(self.brackets.pop().span, token.span))
+                self.chunk.broken = True
+                return True
             inside = self.brackets[-1].span if self.brackets else None
             self.diagnostics.append(errors.stray_closer(token.span, inside))
             self.chunk.broken = self.chunk.broken or bool(self.brackets)
@@ -326,7 +333,9 @@ class _Lexer:
             if token.type not in _CONTINUES_ITEM and last.type not in _CONTINUES_AFTER:
                 self.end_chunk()
         elif self.brackets[-1].type == "LBRACE":
-            if last.type in _CONTINUES_AFTER or token.type in _CONTINUES_BEFORE:
+            if last.type in ("COMMA", "LBRACE") or token.type in _CONTINUES_BEFORE:
+                return
+            if last.type in _CONTINUES_AFTER and not _STARTS_STATEMENT.match(text, token.start):
                 return
             if token.type == "MINUS" and text[token.end : token.end + 1] in (" ", "\t"):
                 return

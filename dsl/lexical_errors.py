@@ -155,6 +155,15 @@ def stray_closer(closer: Span, inside: Span | None) -> Diagnostic:
     )
 
 
+def mismatch(opener: Span, closer: Span) -> Diagnostic:
+    return Diagnostic(
+        "HR008",
+        f"`{closer.text}` does not close `{opener.text}`",
+        Label(closer, "this closes nothing"),
+        (Label(opener, "this is open"),),
+    )
+
+
 def too_deep(span: Span, limit: int) -> Diagnostic:
     return Diagnostic(
         "HR009",

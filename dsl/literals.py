@@ -76,7 +76,7 @@ def _read_number(text: str) -> tuple[int | float, str]:
     if _RADIX.fullmatch(text):
         return _in_range(int(text.replace("_", ""), 0)), ""
     match = _DECIMAL.fullmatch(text)
-    if match is None:
+    if match is None or text[:2].lower() in ("0x", "0b", "0o"):
         raise LiteralError(
             f"`{text}` is not a number",
             "numbers look like `12`, `1_000`, `0.5`, `1e-3` or `0x1f`; names start with a letter",

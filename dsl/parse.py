@@ -21,6 +21,7 @@ from .build_items import ItemBuilder
 from .depth import find_too_deep
 from .diagnostic import CompileError, Diagnostic
 from .lexer import Chunk, Token, lex
+from .situation import enclosing_brace
 from .source import Source, Span
 
 _MOST_PER_ITEM = 10
@@ -42,8 +43,8 @@ def parse(source: Source) -> ast.Module:
         if item is not None:
             items.append(item)
     if diagnostics:
-        diagnostics = syntax_errors.merge_neighbours(diagnostics)
-        raise CompileError(sorted(diagnostics, key=lambda d: d.primary.span.start))
+        diagnostics.sort(key=lambda diagnostic: diagnostic.primary.span.start)
+        raise CompileError(syntax_errors.merge_outside(diagnostics))
     comments = tuple(ast.Comment(token.text, span=token.span) for token in lexed.comments)
     return ast.Module(tuple(items), comments, span=Span(source, 0, len(source.text)))
 
@@ -67,7 +68,7 @@ def _parse_item(chunk: Chunk) -> tuple[ast.Item | None, list[Diagnostic]]:
         if not isinstance(outcome, _Stop):
             deep = find_too_deep(outcome)
             if deep is not None:
-                mistakes.append(syntax_errors.expression_too_long(deep.span))
+                mistakes.append(syntax_errors.too_long(deep.span))
             return outcome, mistakes
         mistakes.append(outcome.diagnostic)
         shorter = _without_statement(tokens, outcome.index)
@@ -103,7 +104,7 @@ def _without_statement(tokens: list[Token], index: int) -> list[Token] | None:
     index = min(index, len(tokens) - 1)
     if tokens[index].type in ("NEWLINE", "RBRACE"):
         index -= 1  # the statement before it ended too early
-    opener = syntax_errors.enclosing_brace(tokens, index)
+    opener = enclosing_brace(tokens, index)
     if opener is None:
         return None
     start, depth = opener + 1, 0

@@ -1,185 +1,77 @@
 """What is said of tokens in the wrong place (HR010 to HR029).
 
-`explain` goes through RULES, in order, with the token found, the one before it and the set of
-tokens that the grammar accepts at this point; the first rule that recognises the mistake names
-it. The last rule recognises everything.
+`explain` goes through `syntax_rules.RULES` in order: each looks at the token found, the one before
+it and the set of tokens that the grammar accepts there; the first that recognises the mistake names
+it, and the last rule recognises everything. The rest is said of what lies around the grammar.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from .ast import Binary, Name
 from .build_code import GivenTwice, NotWhole, Refused, UnusedValue
 from .diagnostic import Diagnostic, Label
-from .lexer import CLOSERS, CONTEXT_WORDS, OPENERS, PUNCTUATION, RESERVED_WORDS, Token
+from .lexer import ITEM_WORDS, Token
+from .nearest import nearest
+from .situation import STATEMENT_WORDS, VALUE_STARTS, Situation
 from .source import Span
-
-_SPELLING = {kind: text for text, kind in PUNCTUATION.items()} | {"LANGLE": "<", "RANGLE": ">"}
-_RESERVED = frozenset(word.upper() for word in RESERVED_WORDS)
-_CONTEXT = frozenset(word.upper() for word in CONTEXT_WORDS)
-_VALUE_ENDS = (
-    frozenset(
-        ("NAME", "NUMBER", "STRING", "TRUE", "FALSE", "DURATION", "SIZE", "RPAR", "RSQB", "RBRACE")
-    )
-    | _CONTEXT
-)
-_VALUE_STARTS = (
-    frozenset(
-        (
-            "NAME",
-            "NUMBER",
-            "STRING",
-            "TRUE",
-            "FALSE",
-            "DURATION",
-            "SIZE",
-            "LPAR",
-            "LSQB",
-            "MINUS",
-            "NOT",
-            "IF",
-            "MATCH",
-            "FOR",
-            "LOOP",
-            "TRY",
-        )
-    )
-    | _CONTEXT
-)
-_STATEMENT_WORDS = frozenset(("YIELD", "RETURN", "EMIT", "NEXT", "STOP", "STATE"))
-_COMPARISONS = frozenset(("EQEQ", "NOTEQ", "LESS", "LESSEQ", "GREATER", "GREATEREQ"))
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """Where reading stopped. `found` is None at the end of the item."""
-
-    tokens: Sequence[Token]
-    index: int
-    accepts: frozenset[str]
-
-    @property
-    def found(self) -> Token | None:
-        return self.tokens[self.index] if self.index < len(self.tokens) else None
-
-    @property
-    def kind(self) -> str:
-        return self.found.type if self.found is not None else "$END"
-
-    @property
-    def before(self) -> Token:
-        return self.tokens[max(self.index - 1, 0)]
-
-    @property
-    def place(self) -> Span:
-        """The token found; at an end, the place right after the last token."""
-        if self.found is None or self.kind == "NEWLINE":
-            end = self.before.end
-            return Span(self.before.source, end, end)
-        return self.found.span
-
-    @property
-    def opener(self) -> Token | None:
-        """The innermost bracket that is open here."""
-        open_here: list[Token] = []
-        for token in self.tokens[: self.index]:
-            if token.type in OPENERS:
-                open_here.append(token)
-            elif token.type in CLOSERS:
-                open_here.pop()
-        return open_here[-1] if open_here else None
-
-    @property
-    def item(self) -> str:
-        return self.tokens[0].text
-
-    def starts(self, *kinds: str) -> bool:
-        """Whether the token found has one of these types."""
-        return self.kind in kinds
-
-
-Rule: TypeAlias = Callable[[Situation], Diagnostic | None]
+from .syntax_rules import FOREIGN_WORDS, RULES
 
 
 def explain(tokens: Sequence[Token], index: int, accepts: set[str]) -> Diagnostic:
     """Return what to say of the token at `index` (the end of the item when past the last)."""
     situation = Situation(tokens, index, frozenset(accepts))
-    for rule in RULES:
-        diagnostic = rule(situation)
-        if diagnostic is not None:
-            return diagnostic
-    raise AssertionError("the last rule recognises everything")
-
-
-def unexpected(at: Situation) -> Diagnostic:
-    """Say what was found and what could stand here."""
-    found = "the end" if at.found is None else _show(at.found)
-    return Diagnostic(
-        "HR029", f"unexpected {found}", Label(at.place, f"expected {_list(at.accepts)}")
-    )
-
-
-def _show(token: Token) -> str:
-    if token.type == "NEWLINE":
-        return "end of the line"
-    return f"`{token.text}`"
-
-
-def _list(accepts: frozenset[str]) -> str:
-    """Name what may stand here the way a person would."""
-    kinds = set(accepts)
-    parts: list[str] = []
-    if kinds >= {"NUMBER", "STRING", "LPAR", "MINUS"}:
-        parts.append("a value")
-        kinds -= _VALUE_STARTS | {"STATE"}
-    if "NAME" in kinds:
-        parts.append("a name")
-        kinds -= _CONTEXT | {"NAME"}
-    if "LIST" in kinds:
-        parts = ["a type"]
-        kinds -= {"LIST"}
-    words = {"$END": "the end of the item", "NEWLINE": "the end of the line", "STRING": "a string"}
-    words |= {"NUMBER": "a number", "DURATION": "a duration", "SIZE": "a size"}
-    if kinds & _COMPARISONS == _COMPARISONS:
-        parts.append("an operator")
-        kinds -= _COMPARISONS | {"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "AT", "AND", "OR"}
-        kinds -= {"DOT", "LPAR", "LSQB"}
-    parts += sorted(words.get(kind) or f"`{_SPELLING.get(kind, kind.lower())}`" for kind in kinds)
-    if len(parts) > 6:
-        parts = [*parts[:5], "or something else"]
-        return ", ".join(parts)
-    return " or ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
-
-
-RULES: tuple[Rule, ...] = (unexpected,)
-
-
-def enclosing_brace(tokens: Sequence[Token], index: int) -> int | None:
-    """Return the index of the innermost `{` that is open before the token at `index`."""
-    depth = 0
-    for i in range(index - 1, -1, -1):
-        if tokens[i].type == "RBRACE":
-            depth += 1
-        elif tokens[i].type == "LBRACE":
-            if depth == 0:
-                return i
-            depth -= 1
-    return None
+    return next(d for d in (rule(situation) for rule in RULES) if d is not None)
 
 
 def unknown_item(tokens: Sequence[Token]) -> Diagnostic | None:
-    return None
+    """Recognise tokens at the top of a file that start no item."""
+    first = tokens[0]
+    if first.text in ITEM_WORDS:
+        return None
+    following = tokens[1].type if len(tokens) > 1 else "$END"
+    words = ", ".join(f"`{word}`" for word in ITEM_WORDS)
+    if first.type == "NAME" and following in ("NAME", "STRING", "LPAR"):
+        help = FOREIGN_WORDS.get(first.text)
+        near = nearest(first.text, ITEM_WORDS)
+        if help is None and near is not None:
+            help = f"did you mean `{near}`?"
+        if help is not None or following != "LPAR":
+            return Diagnostic(
+                "HR010",
+                f"`{first.text}` does not start an item",
+                Label(first.span),
+                help=help or f"an item starts with {words}",
+            )
+    if first.type in VALUE_STARTS | STATEMENT_WORDS | {"UNDERSCORE"}:
+        return Diagnostic(
+            "HR011",
+            "a statement outside a pipeline",
+            Label(Span(first.source, first.start, first.end), "this is in no block"),
+            help="move it into the `{ ... }` of a `pipeline` or `fn`",
+        )
+    return Diagnostic(
+        "HR010",
+        f"`{first.text}` does not start an item",
+        Label(first.span),
+        help=f"an item starts with {words}",
+    )
 
 
-def merge_neighbours(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    return diagnostics
+def merge_outside(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Keep the first of several statements outside a pipeline that follow one another."""
+    kept: list[Diagnostic] = []
+    before = ""
+    for diagnostic in diagnostics:
+        if diagnostic.code != "HR011" or before != "HR011":
+            kept.append(diagnostic)
+        before = diagnostic.code
+    return kept
 
 
-def expression_too_long(span: Span) -> Diagnostic:
+def too_long(span: Span) -> Diagnostic:
     return Diagnostic(
         "HR009",
-        "this is nested too deep, or a chain of operators is too long",
+        "this is nested too deep, or is too long a chain",
         Label(span, "too deep from here on"),
         help="give parts of it a name",
     )
@@ -191,7 +83,7 @@ def refuse(refused: Refused) -> Diagnostic:
         case UnusedValue(value=value):
             help = "give it a name: `name = ...`"
             if isinstance(value, Binary) and value.op == "==" and isinstance(value.left, Name):
-                help = "a name is given a value with one `=`"
+                help = f"a name is given a value with one `=`: `{value.left.text} = ...`"
             return Diagnostic(
                 "HR020",
                 "this value is not used",
