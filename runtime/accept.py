@@ -1,0 +1,214 @@
+"""The border of a pipeline: a caller's values become columns, columns become a caller's results.
+
+Prepared once a pipeline. What does not fit is a RequestError that shows the signature.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import NoReturn, cast
+
+import numpy as np
+
+from ..compiler.plan import Parameter, PipelinePlan
+from ..dsl.types import ListType, TensorType, Type
+from ..stdlib.dtypes import to_numpy
+from ..stdlib.op import Array, Item
+from .convert import Convert, Mismatch, converter
+from .devices.device import View
+from .literals import literal_item
+from .request import Code, Fault, RequestError
+from .rows import Constant, Rows, as_array
+from .shapes import Bindings, names
+
+
+def show_signature(pipeline: PipelinePlan) -> str:
+    """Return `ocr(photo: bytes, min_score: f32 = 0.5) -> (text: string[N])`."""
+    params = ", ".join(_show_parameter(parameter) for parameter in pipeline.parameters)
+    results = ", ".join(map(str, pipeline.results))
+    batch = f" batch {pipeline.batch}" if pipeline.batch is not None else ""
+    return f"{pipeline.name}({params}) -> ({results}){batch}"
+
+
+def _show_parameter(parameter: Parameter) -> str:
+    if not parameter.has_default:
+        return str(parameter.field)
+    default = parameter.default
+    shown = f'"{default}"' if isinstance(default, str) else str(default)
+    return f"{parameter.field} = {shown.lower() if isinstance(default, bool) else shown}"
+
+
+class Acceptor:
+    """Turns the inputs of one pipeline into columns."""
+
+    def __init__(self, pipeline: PipelinePlan) -> None:
+        self._pipeline = pipeline
+        self._signature = show_signature(pipeline)
+        self._batch = pipeline.batch
+        self._entries = tuple(
+            (parameter.field.name, converter(parameter.field.type), _default(parameter))
+            for parameter in pipeline.parameters
+        )
+        kinds = [parameter.field.type for parameter in pipeline.parameters]
+        found = names(kinds)
+        self._independent = len(found) == len(set(found))
+
+    def accept(self, inputs: Mapping[str, object]) -> list[Rows]:
+        """Return one column per parameter; all have as many rows as the request."""
+        if self._batch is not None:
+            return self._accept_rows(inputs)
+        bindings: Bindings = {}
+        columns: list[Rows] = []
+        given = 0
+        for name, convert, default in self._entries:
+            if name in inputs:
+                given += 1
+                try:
+                    columns.append(Rows.one(convert(inputs[name], bindings)))
+                except Mismatch as error:
+                    raise self._error(f"`{name}` {error}") from None
+            elif default is not None:
+                columns.append(default)
+            else:
+                self._missing(name, inputs)
+        if given != len(inputs):
+            self._unknown(inputs)
+        return columns
+
+    def _accept_rows(self, inputs: Mapping[str, object]) -> list[Rows]:
+        given = {name: inputs[name] for name, _, _ in self._entries if name in inputs}
+        if len(given) != len(inputs):
+            self._unknown(inputs)
+        count = self._count(given)
+        shared: Bindings = {}
+        bindings: list[Bindings] = [shared] * count
+        if not self._independent:
+            bindings = [{} for _ in range(count)]
+        columns: list[Rows] = []
+        for name, convert, default in self._entries:
+            if name in given:
+                columns.append(self._rows(name, convert, given[name], bindings))
+            elif default is not None:
+                columns.append(default.take(range(count)))
+            else:
+                self._missing(name, inputs)
+        return columns
+
+    def _count(self, given: Mapping[str, object]) -> int:
+        counts: dict[str, int] = {}
+        for name, value in given.items():
+            if isinstance(value, np.ndarray) and value.ndim > 0:
+                counts[name] = cast("Array", value).shape[0]
+            elif isinstance(value, list | tuple):
+                counts[name] = len(cast("list[object]", value))
+            else:
+                raise self._error(
+                    f"`{name}` has no leading axis of rows; `{self._pipeline.name}` takes many "
+                    "items at once: give a list, or an array with one axis more"
+                )
+        if len(set(counts.values())) > 1:
+            shown = ", ".join(f"`{name}` has {count}" for name, count in counts.items())
+            raise self._error(f"the inputs differ in their number of rows: {shown}")
+        count = next(iter(counts.values()), 1)
+        if self._batch is not None and count > self._batch:
+            raise self._error(
+                f"the request has {count} rows, and `{self._pipeline.name}` takes at most "
+                f"{self._batch} (batch {self._batch}); split it"
+            )
+        return count
+
+    def _rows(self, name: str, convert: Convert, value: object, bindings: "list[Bindings]") -> Rows:
+        rows = cast("list[object]", value)
+        items: list[Item] = []
+        whole = isinstance(value, np.ndarray) and self._independent
+        for index in range(1 if whole and len(rows) else len(rows)):
+            known: Bindings = {} if self._independent else bindings[index]
+            try:
+                items.append(convert(rows[index], known))
+            except Mismatch as error:
+                raise self._error(f"row {index} of `{name}` {error}") from None
+        if whole and items and isinstance(items[0], np.ndarray):
+            array = cast("Array", value)
+            if array.dtype == items[0].dtype and array.dtype != object:
+                return Rows.stacked(array)
+        if whole:
+            items = [convert(row, {}) for row in rows]
+        return Rows.of(list(items))
+
+    def _missing(self, name: str, inputs: Mapping[str, object]) -> NoReturn:
+        unknown = [one for one in inputs if one not in {entry[0] for entry in self._entries}]
+        if unknown:
+            self._unknown(inputs)
+        raise self._error(f"the input `{name}` is missing")
+
+    def _unknown(self, inputs: Mapping[str, object]) -> NoReturn:
+        known = [name for name, _, _ in self._entries]
+        name = next(one for one in inputs if one not in known)
+        near = get_close_matches(name, known, 1)
+        hint = f"; did you mean `{near[0]}`?" if near else ""
+        raise self._error(f"`{self._pipeline.name}` has no input `{name}`{hint}")
+
+    def _error(self, message: str) -> RequestError:
+        return RequestError(f"{message}\n  {self._signature}", pipeline=self._pipeline.name)
+
+
+def _default(parameter: Parameter) -> Rows | None:
+    if not parameter.has_default:
+        return None
+    item = literal_item(parameter.default, parameter.field.type)
+    return Constant(item, parameter.default, 1)
+
+
+class Presenter:
+    """Turns one result column into what the caller gets."""
+
+    def __init__(self, pipeline: PipelinePlan, index: int) -> None:
+        field = pipeline.results[index]
+        self.name = field.name
+        self._pipeline, self._type, self._batch = pipeline, field.type, pipeline.batch is not None
+        self._dtype = to_numpy(field.type.dtype) if isinstance(field.type, TensorType) else None
+
+    def present(self, column: Rows) -> Item:
+        """Return the result: one item, or in a `batch` pipeline all rows behind a leading axis."""
+        if not self._batch:
+            return self._item(column.item(0))
+        items = [self._item(column.item(row)) for row in range(column.count)]
+        if not isinstance(self._type, TensorType):
+            return items
+        if not items:
+            return self.empty()
+        if column.is_stacked and isinstance(stack := column.stack(), np.ndarray):
+            return stack
+        try:
+            return as_array(items, self._dtype)
+        except ValueError as error:
+            raise self._fault(f"rows cannot be stacked: {error}") from error
+
+    def empty(self) -> Item:
+        """Return the result of a request of no rows."""
+        if not isinstance(self._type, TensorType):
+            return []
+        sizes = tuple(dim if isinstance(dim, int) else 0 for dim in self._type.dims)
+        return np.empty((0, *sizes), self._dtype)
+
+    def _item(self, value: object) -> Item:
+        if isinstance(value, View):
+            raise self._fault(f"is still in the memory of {value.buffer.device.name}")
+        item = cast("Item", value)
+        if self._dtype is None:
+            return self._listed(item, self._type)
+        if isinstance(item, np.ndarray | np.generic | str | bytes):
+            return item
+        try:
+            return as_array(item, self._dtype)
+        except ValueError as error:
+            raise self._fault(str(error)) from error
+
+    def _listed(self, item: Item, kind: Type) -> Item:
+        if isinstance(kind, ListType) and isinstance(item, np.ndarray):
+            return list(cast("list[Item]", item))
+        return item
+
+    def _fault(self, message: str) -> Fault:
+        return Fault(
+            Code.FAILED, f"the result `{self.name}` {message}", pipeline=self._pipeline.name
+        )

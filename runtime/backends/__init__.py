@@ -1,0 +1,1 @@
+"""Backends: what runs a segment, one kind a file. onnx.py · python.py"""

@@ -1,0 +1,153 @@
+"""ONNX Runtime: one session, on the host's memory, a simulated device's or a GPU.
+
+A provider that is missing is an error that names the extra to install; a GPU session refuses to
+place a node on the CPU. Sessions may be run by several threads at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import PurePath
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+
+from ...stdlib.op import Array
+from ..devices.device import Device, DeviceError, View
+
+_PACKAGES: Final = ("onnxruntime", "onnxruntime-gpu")
+_INSTALL: Final = "pip install 'headrace[cpu]' (or 'headrace[gpu]')"
+
+
+class OnnxSession:
+    """A loaded model. Feeds and results go by the file's own names and carry their batch axis."""
+
+    def __init__(
+        self,
+        model: bytes,
+        output_names: Sequence[str],
+        device: Device,
+        intra_op_threads: int,
+        *,
+        spin: bool,
+    ) -> None:
+        """`spin` lets idle threads of the session wait busily, which pays for one session only."""
+        runtime = _import_runtime()
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = intra_op_threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        if not spin:
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        providers = _providers(runtime, device)
+        if providers[0] != "CPUExecutionProvider":
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        # Any: onnxruntime has no types of its own
+        self._session: Any = runtime.InferenceSession(model, options, providers=providers)
+        self._names = list(output_names)
+        self._device = device
+        self._options: Any = runtime.RunOptions()
+        self._run: Any = self._session.run
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Run on host arrays."""
+        return cast("list[Array]", self._run(self._names, feeds, self._options))
+
+    def run_on_device(
+        self,
+        feeds: Mapping[str, View],
+        results: "Sequence[tuple[tuple[int, ...] | None, np.dtype[Any]]]",  # Any: of any scalar
+        stage: str,
+    ) -> list[View]:
+        """Run on views in place. A result of unknown shape is put where the session chooses and
+        then moved within the device."""
+        device = cast("Addressable", self._device)
+        binding = self._session.io_binding()
+        for name, view in feeds.items():
+            binding.bind_input(
+                name, "cpu", 0, view.dtype.type, list(view.shape), device.address(view, filled=True)
+            )
+        views: list[View | None] = []
+        for name, (shape, dtype) in zip(self._names, results, strict=True):
+            if shape is None:
+                views.append(None)
+                binding.bind_output(name, "cpu")
+                continue
+            view = device.allocate(shape, dtype, stage)
+            views.append(view)
+            address = device.address(view, filled=False)
+            binding.bind_output(name, "cpu", 0, dtype.type, list(shape), address)
+        self._session.run_with_iobinding(binding, self._options)
+        outputs = binding.get_outputs()
+        made: list[View] = []
+        for view, output in zip(views, outputs, strict=True):
+            made.append(view if view is not None else device.adopt(output.numpy(), stage))
+        for view in made:
+            device.written(view)
+        return made
+
+
+class Addressable(Device, Protocol):
+    """A device whose memory a session reads and writes in place."""
+
+    def address(self, view: View, *, filled: bool) -> int:
+        """Return where the session finds a view; `filled` says that it will read it."""
+        ...
+
+    def adopt(self, array: Array, stage: str) -> View:
+        """Take over what a session on this device has made, without counting a copy."""
+        ...
+
+    def written(self, view: View) -> None:
+        """Note that a session has filled the view."""
+        ...
+
+
+def _import_runtime() -> Any:  # Any: an untyped module
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise DeviceError(f"ONNX models need ONNX Runtime: {_INSTALL}") from error
+    check_packages(_owners())
+    return onnxruntime
+
+
+def _owners() -> tuple[str, ...]:
+    found: list[str] = []
+    for package in _PACKAGES:
+        try:
+            metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+        found.append(package)
+    return tuple(found)
+
+
+def check_packages(installed: Sequence[str]) -> None:
+    """Refuse two packages that both provide the module onnxruntime and overwrite each other."""
+    if len(installed) > 1:
+        raise DeviceError(
+            f"{' and '.join(installed)} are both installed and overwrite each other; "
+            f"pip uninstall {' '.join(installed)}, then {_INSTALL}"
+        )
+
+
+def _providers(runtime: Any, device: Device) -> "list[Any]":  # Any: an untyped module
+    kind, _, index = device.name.partition(":")
+    if kind != "gpu":
+        return ["CPUExecutionProvider"]
+    if "CUDAExecutionProvider" not in runtime.get_available_providers():
+        raise DeviceError(
+            f"the plan asks for {device.name}, and this ONNX Runtime has no CUDA provider: "
+            f"pip uninstall onnxruntime, then pip install 'headrace[gpu]'"
+        )
+    return [("CUDAExecutionProvider", {"device_id": int(index or 0), "use_tf32": 0})]
+
+
+def reason(error: Exception) -> str:
+    """Return what ONNX Runtime says of a failed run, without its prefix and its paths."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    for token in text.split():
+        if token.startswith("/") and token.count("/") > 1:
+            text = text.replace(token, PurePath(token).name)
+    _, _, rest = text.partition(" : ")
+    return rest.lstrip("0123456789 :") or text

@@ -1,0 +1,224 @@
+"""Python functions from sources that travel in the plan.
+
+A source becomes a module once per engine; tracebacks show its lines because linecache is told of
+them. What a function returns is checked against its signature before anyone else sees it.
+"""
+
+import linecache
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from types import ModuleType
+from typing import Any, cast
+
+import numpy as np
+
+from ...compiler.plan import PythonSegment
+from ...dsl.types import ListType, TensorType, Type
+from ...stdlib.dtypes import to_numpy
+from ...stdlib.op import Item
+from ..convert import Convert, Mismatch, converter
+from ..metrics import StageCell
+from ..rows import Rows, Value, as_array
+from ..shapes import Bindings, bind, failed
+from ..stage import Part, Policy, StageError, classes, run_parts, timed_run
+
+_SHOWN = 500
+
+
+class Sources:
+    """The modules of one engine, by the digest of their source."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, ModuleType] = {}
+
+    def function(self, segment: PythonSegment, content: bytes) -> Callable[..., object]:
+        """Return a segment's function; raises StageError when the source has none or fails."""
+        module = self._modules.get(segment.source)
+        if module is None:
+            module = self._modules[segment.source] = _load(segment, content, id(self))
+        function = getattr(module, segment.attribute, None)
+        if not callable(function):
+            raise StageError(f"{segment.file} defines no function `{segment.attribute}`")
+        return function
+
+    def close(self) -> None:
+        """Forget the modules."""
+        for module in self._modules.values():
+            sys.modules.pop(module.__name__, None)
+        self._modules.clear()
+
+
+def _load(segment: PythonSegment, content: bytes, owner: int) -> ModuleType:
+    text = content.decode()
+    lines = text.splitlines(keepends=True)
+    linecache.cache[segment.file] = (len(text), None, lines, segment.file)
+    module = ModuleType(f"headrace_source_{owner}_{segment.source[:12]}")
+    module.__file__ = segment.file
+    sys.modules[module.__name__] = module  # dataclasses and pickle look their module up by name
+    try:
+        exec(compile(text, segment.file, "exec"), module.__dict__)
+    except Exception as error:
+        del sys.modules[module.__name__]
+        raise StageError(f"{segment.file} cannot be loaded: {said(error)}") from error
+    return module
+
+
+def said(error: BaseException) -> str:
+    """Return a cause as the caller reads it."""
+    text = str(error)
+    short = text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
+    return f"{type(error).__name__}: {short}" if short else type(error).__name__
+
+
+class PythonStage:
+    """Calls a function for each row, or once with all rows when it is `batched`."""
+
+    def __init__(
+        self,
+        segment: PythonSegment,
+        function: Callable[..., object],
+        policy: Policy | None,
+        index: int,
+    ) -> None:
+        self.name, self.index, self.policy = segment.name, index, policy
+        self._segment, self._function = segment, function
+        signature = segment.signature
+        self._params = tuple(field.type for field in signature.params)
+        self._results = tuple(
+            (field.name, field.type, converter(field.type)) for field in signature.results
+        )
+        self._limit = segment.batching.maximum if segment.batching is not None else None
+
+    def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        if not self._segment.batched:
+            return timed_run(self, columns, count, cell)
+        limit = self._limit or count
+        return run_parts(self, self.split(columns, count), count, limit, cell)
+
+    def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        return timed_run(self, columns, count, cell)
+
+    def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
+        if count == 1 or not self._segment.batched:
+            key = self._key(columns, 0) if self._segment.batched else None
+            return [Part(key, None, tuple(columns), count)]
+        return classes(columns, count, self._key)
+
+    def execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
+        """Run all rows; raises StageError naming the row where one is to blame."""
+        if self._segment.batched:
+            return self._execute_batched(columns, count)
+        results: list[list[Value]] = [[] for _ in self._results]
+        for row in range(count):
+            arguments = [
+                argument(column.item(row), kind)
+                for column, kind in zip(columns, self._params, strict=True)
+            ]
+            returned = self._fields(self._call(arguments, row), row)
+            self._keep(arguments, returned, results, row)
+        return [Rows.of(items) for items in results]
+
+    def _execute_batched(self, columns: Sequence[Rows], count: int) -> list[Rows]:
+        rows = [
+            [argument(column.item(row), kind) for row in range(count)]
+            for column, kind in zip(columns, self._params, strict=True)
+        ]
+        given = [
+            items if (dtype := _stacked_dtype(kind)) is None else column.stack(dtype)
+            for column, kind, items in zip(columns, self._params, rows, strict=True)
+        ]
+        returned = self._fields(self._call(given, 0 if count == 1 else None), None)
+        for (name, _, _), values in zip(self._results, returned, strict=True):
+            found = len(cast("list[object]", values)) if hasattr(values, "__len__") else None
+            if found != count or isinstance(values, str | bytes):
+                shown = f"{found} rows" if found is not None else "no list"
+                raise StageError(f"`{name}` has {shown} for a batch of {count}")
+        results: list[list[Value]] = [[] for _ in self._results]
+        for row in range(count):
+            one = [cast("list[object]", values)[row] for values in returned]
+            self._keep([items[row] for items in rows], one, results, row)
+        return [Rows.of(items) for items in results]
+
+    def _call(self, arguments: Sequence[object], row: int | None) -> object:
+        try:
+            return self._function(*arguments)
+        except Exception as error:
+            raise StageError(f"`{self._segment.attribute}` raised {said(error)}", row) from error
+
+    def _fields(self, returned: object, row: int | None) -> Sequence[object]:
+        if len(self._results) == 1:
+            return (returned,)
+        if not isinstance(returned, tuple | list):
+            raise StageError(
+                f"`{self._segment.attribute}` returned a {type(returned).__name__}, not the "
+                f"{len(self._results)} values of {self._segment.signature}",
+                row,
+            )
+        values = cast("Sequence[object]", returned)
+        if len(values) != len(self._results):
+            raise StageError(
+                f"`{self._segment.attribute}` returned {len(values)} values, not "
+                f"{len(self._results)} as {self._segment.signature} says",
+                row,
+            )
+        return values
+
+    def _keep(
+        self,
+        arguments: Sequence[Item],
+        returned: Sequence[object],
+        results: "list[list[Value]]",
+        row: int,
+    ) -> None:
+        bindings: Bindings = {}
+        for kind, item in zip(self._params, arguments, strict=True):
+            if isinstance(kind, TensorType) and isinstance(item, np.ndarray):
+                bind(kind.dims, item.shape, bindings)
+        for (name, kind, convert), value, items in zip(
+            self._results, returned, results, strict=True
+        ):
+            items.append(self._checked(name, kind, convert, value, bindings, row))
+        for check in self._segment.checks:
+            wrong = failed(check, bindings)
+            if wrong is not None:
+                raise StageError(wrong, row)
+
+    def _checked(
+        self, name: str, kind: Type, convert: Convert, value: object, bindings: Bindings, row: int
+    ) -> Item:
+        try:
+            return convert(value, bindings)
+        except Mismatch as error:
+            if isinstance(kind, ListType) and "\n" not in str(error):
+                raise StageError(f"its result `{name}`{_spaced(error)}", row) from error
+            raise StageError(f"its result `{name}` {error}", row) from error
+
+    def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
+        return tuple(
+            as_array(column.item(row), dtype).shape
+            for column, kind in zip(columns, self._params, strict=True)
+            if (dtype := _stacked_dtype(kind)) is not None
+        )
+
+
+def _spaced(error: Mismatch) -> str:
+    return str(error) if str(error).startswith("[") else f" {error}"
+
+
+def _stacked_dtype(kind: Type) -> "np.dtype[Any] | None":  # Any: of any scalar
+    """Return the dtype of a parameter that a batched function gets as one array, else None."""
+    if not isinstance(kind, TensorType):
+        return None
+    dtype = to_numpy(kind.dtype)
+    return dtype if not dtype.hasobject or kind.dims else None
+
+
+def argument(item: Value, kind: Type) -> Item:
+    """Return an item as a function of this parameter type takes it: an array, or a list."""
+    if isinstance(kind, TensorType):
+        if isinstance(item, str | bytes | np.ndarray):
+            return item
+        return as_array(item, to_numpy(kind.dtype))
+    if isinstance(kind, ListType) and isinstance(item, np.ndarray):
+        return list(cast("Any", item))  # Any: iterating an array gives its items
+    return cast("Item", item)

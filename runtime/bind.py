@@ -1,0 +1,60 @@
+"""Turns the blocks of a plan into bound ones, once when it is loaded."""
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from ..compiler.plan import Block as PlannedBlock
+from ..compiler.plan import (
+    BranchStep,
+    CallStep,
+    CheckStep,
+    EachStep,
+    SwitchStep,
+    TransferStep,
+)
+from ..compiler.plan import Step as PlannedStep
+from .flow import Block, Call, Compare, Each, Step, Switch
+from .stage import Stage
+
+
+def bind_block(
+    block: PlannedBlock, stages: Sequence[Stage], transfer: Callable[[str], Stage]
+) -> Block:
+    """Return the block with its stages in place of numbers; `transfer` gives that of a device."""
+
+    def bound(inner: PlannedBlock) -> Block:
+        return bind_block(inner, stages, transfer)
+
+    def step(planned: PlannedStep) -> Step:
+        match planned:
+            case CallStep():
+                stage = stages[planned.segment]
+                return Call(stage, planned.inputs, planned.outputs, planned.place)
+            case TransferStep():
+                stage = transfer(planned.device)
+                return Call(stage, (planned.source,), (planned.target,), planned.place)
+            case BranchStep():
+                arms = (bound(planned.then), bound(planned.orelse))
+                return Switch(planned.condition, ((True,),), arms, planned.outputs)
+            case SwitchStep():
+                blocks = (*(bound(case) for _, case in planned.cases), bound(planned.default))
+                cases = tuple(values for values, _ in planned.cases)
+                return Switch(planned.subject, cases, blocks, planned.outputs)
+            case EachStep():
+                return Each(
+                    planned.iterables,
+                    bound(planned.body),
+                    planned.filtered,
+                    planned.outputs,
+                    planned.result_types,
+                    planned.place,
+                )
+            case CheckStep():
+                return Compare(planned.check, planned.sizes, planned.stage, planned.place)
+            case _:
+                assert_never(planned)
+
+    steps = [
+        (step(planned), frees) for planned, frees in zip(block.steps, block.last_uses, strict=True)
+    ]
+    return Block(block.params, block.captures, block.constants, steps, block.results, block.slots)

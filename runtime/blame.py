@@ -1,0 +1,58 @@
+"""Failures get an address: pipeline, stage, item and place in the source."""
+
+import traceback
+
+from .flow import Work
+from .request import Code, Fault
+from .stage import StageError
+
+
+def blame(error: Exception, work: Work, pipeline: str, row: int | None = None) -> Fault:
+    """Return the fault of a work whose stage failed; `row` overrides what the error says."""
+    if isinstance(error, Fault):
+        return error
+    code, message = Code.INTERNAL, f"a bug in headrace: {type(error).__name__}: {error}"
+    cause: BaseException = error
+    if isinstance(error, StageError):
+        code, message = Code.FAILED, error.message
+        row = error.row if row is None else row
+        cause = error.__cause__ or error
+    if row is None and work.group.count == 1:
+        row = 0
+    fault = Fault(
+        code,
+        message,
+        pipeline=pipeline,
+        stage=work.stage.name,
+        item=work.group.path(row) if row is not None else (),
+        place=work.place,
+        detail="".join(traceback.format_exception(cause)),
+    )
+    fault.__cause__ = cause
+    return fault
+
+
+def own_fault(error: Exception, pipeline: str) -> Fault:
+    """Return what ends a request that failed outside a stage: its fault, or a bug of ours."""
+    if isinstance(error, Fault):
+        error.pipeline = error.pipeline or pipeline
+        return error
+    fault = Fault(
+        Code.INTERNAL,
+        f"a bug in headrace: {type(error).__name__}: {error}",
+        pipeline=pipeline,
+        detail="".join(traceback.format_exception(error)),
+    )
+    fault.__cause__ = error
+    return fault
+
+
+def late(pipeline: str, work: Work | None = None) -> Fault:
+    """Return the fault of a request whose time is up."""
+    return Fault(
+        Code.DEADLINE,
+        "the deadline has passed; what was left has not been run",
+        pipeline=pipeline,
+        stage=work.stage.name if work is not None else None,
+        place=work.place if work is not None else None,
+    )

@@ -1,0 +1,29 @@
+"""Devices: memory and copies, one kind a file.
+
+device.py (what a device, a buffer and a view are) · host.py (`cpu`) · sim.py (`sim`, for tests)
+"""
+
+from importlib import import_module
+from pathlib import Path
+
+from .device import Device, DeviceError, DeviceKind
+
+
+def device_kinds() -> dict[str, DeviceKind]:
+    """Return the kinds that files of this folder define as `KIND`, by name."""
+    kinds: dict[str, DeviceKind] = {}
+    for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
+        kind = getattr(import_module(f".{path.stem}", __package__), "KIND", None)
+        if isinstance(kind, DeviceKind):
+            kinds[kind.name] = kind
+    return kinds
+
+
+def open_device(name: str) -> Device:
+    """Open a device by the name that plans give it: `cpu`, `sim`, `gpu:0`."""
+    kind, _, index = name.partition(":")
+    kinds = device_kinds()
+    if kind not in kinds:
+        known = ", ".join(f"`{one}`" for one in kinds)
+        raise DeviceError(f"the plan asks for the device `{name}`; this build has {known}")
+    return kinds[kind].open(int(index or 0))

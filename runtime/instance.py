@@ -1,0 +1,215 @@
+"""An ONNX segment on a device: stacks the rows of an execution, runs the session, splits again.
+
+An instance owns one session. Rows of one execution have equal shapes; one row is not copied. An
+input without a batch axis must be the same for all rows that run together.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..compiler.plan import OnnxSegment
+from ..dsl.types import TensorType, Type
+from ..stdlib.dtypes import to_numpy
+from ..stdlib.op import Array
+from .backends.onnx import OnnxSession, reason
+from .devices.device import Device, View
+from .metrics import StageCell
+from .rows import Rows, Value, as_array
+from .shapes import Bindings, bind, evaluate, failed
+from .stage import Part, Policy, StageError, classes, run_parts, timed_run
+
+_SMALL = 1 << 12
+"""Bytes up to which inputs without a batch axis are compared by value."""
+
+
+class OnnxStage:
+    """Rows of equal shape share an execution, at most as many as the plan allows."""
+
+    def __init__(
+        self,
+        segment: OnnxSegment,
+        session: OnnxSession,
+        device: Device,
+        policy: Policy | None,
+        index: int,
+    ) -> None:
+        self.name, self.index, self.policy = segment.name, index, policy
+        self._segment, self._session = segment, session
+        self._on_host = device.name == "cpu" or device.name.startswith("gpu")
+        limit = segment.batching.maximum if segment.batching is not None else segment.group
+        self._limit = limit if segment.stackable else 1
+        self._inputs = tuple(
+            (name, axis, _dtype(field.type))
+            for name, axis, field in zip(
+                segment.input_names, segment.input_axes, segment.signature.params, strict=True
+            )
+        )
+        self._axes = segment.output_axes
+        self._leading = all(axis == 0 for axis in segment.output_axes)
+        self._checks = segment.checks
+
+    def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        if count == 1:
+            return timed_run(self, columns, 1, cell)
+        if self._limit == 1:
+            parts = [Part(None, None, tuple(columns), count)]
+            return run_parts(self, parts, count, 1, cell)
+        parts = self.split(columns, count)
+        try:
+            return run_parts(self, parts, count, self._limit, cell)
+        except StageError as error:
+            if error.row is not None:
+                raise
+            # rows that failed together run once more on their own, to find the one to blame
+            return run_parts(self, parts, count, 1, cell)
+
+    def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        return timed_run(self, columns, count, cell)
+
+    def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
+        if count == 1 or all(
+            column.is_shared or (axis is not None and column.is_stacked)
+            for (_, axis, _), column in zip(self._inputs, columns, strict=True)
+        ):
+            return [Part(self._key(columns, 0), None, tuple(columns), count)]
+        return classes(columns, count, self._key)
+
+    def execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
+        """Run once for all rows; raises StageError when the model fails or miscounts."""
+        if not self._on_host:
+            return self._execute_on_device(columns, count)
+        feeds: dict[str, Array] = {}
+        for (name, axis, dtype), column in zip(self._inputs, columns, strict=True):
+            if axis is None:
+                value = column.item(0)
+                if value is None:
+                    continue
+                feeds[name] = as_array(value, dtype)
+                continue
+            if count == 1 and column.item(0) is None:
+                continue
+            try:
+                stack = column.stack(dtype)
+            except ValueError as error:
+                raise StageError(f"`{name}`: {error}") from error
+            if stack.__class__ is View:
+                raise StageError(f"{stack!r} is not in the host's memory")
+            feeds[name] = _with_axis(cast("Array", stack), axis)
+        try:
+            outputs = self._session.run(feeds)
+        except Exception as error:
+            raise StageError(f"the model failed: {reason(error)}") from error
+        if self._checks:
+            self._check(list(feeds.values()), outputs)
+        if self._leading:
+            for output in outputs:
+                if output.shape[0] != count:
+                    self._miscounted(output.shape[0], count)
+            return list(map(Rows.stacked, outputs))
+        return [
+            self._column(out, axis, count) for out, axis in zip(outputs, self._axes, strict=True)
+        ]
+
+    def _column(self, output: "Array | View", axis: int | None, count: int) -> Rows:
+        if axis is None:
+            return Rows.shared(output, count)
+        if output.shape[axis] != count:
+            self._miscounted(output.shape[axis], count)
+        if axis == 0:
+            return Rows.stacked(output)
+        return Rows.stacked(np.moveaxis(cast("Array", output), axis, 0))
+
+    def _miscounted(self, found: int, count: int) -> None:
+        raise StageError(
+            f"the model returned {found} rows for {count}; no row can be told from another's"
+        )
+
+    def _execute_on_device(self, columns: Sequence[Rows], count: int) -> list[Rows]:
+        feeds: dict[str, View] = {}
+        for (name, axis, _), column in zip(self._inputs, columns, strict=True):
+            value: Value = column.item(0) if axis is None else column.stack()
+            if value is None:
+                continue
+            if not isinstance(value, View):
+                raise StageError(f"`{name}` is in the host's memory, and the model runs elsewhere")
+            if axis:
+                raise StageError(f"`{name}` has its batch axis at {axis}; a device wants it first")
+            feeds[name] = value
+        try:
+            outputs = self._session.run_on_device(feeds, self._shapes(feeds, count), self.name)
+        except Exception as error:
+            raise StageError(f"the model failed: {reason(error)}") from error
+        if self._checks:
+            self._check(list(feeds.values()), outputs)
+        return [
+            self._column(out, axis, count) for out, axis in zip(outputs, self._axes, strict=True)
+        ]
+
+    # Any: of any scalar
+    def _shapes(
+        self, feeds: dict[str, View], count: int
+    ) -> "list[tuple[tuple[int, ...] | None, np.dtype[Any]]]":
+        bindings: Bindings = {}
+        for (name, axis, _), field in zip(
+            self._inputs, self._segment.signature.params, strict=True
+        ):
+            if name in feeds and isinstance(field.type, TensorType):
+                bind(field.type.dims, _item_shape(feeds[name].shape, axis), bindings)
+        shapes: list[tuple[tuple[int, ...] | None, np.dtype[Any]]] = []  # Any: of any scalar
+        for field, axis in zip(self._segment.signature.results, self._axes, strict=True):
+            kind = cast("TensorType", field.type)
+            sizes = [evaluate(dim, bindings) for dim in kind.dims]
+            known = None if None in sizes else cast("list[int]", sizes)
+            if known is not None and axis is not None:
+                known.insert(axis, count)
+            shapes.append((None if known is None else tuple(known), to_numpy(kind.dtype)))
+        return shapes
+
+    def _check(self, inputs: "Sequence[Array | View]", outputs: "Sequence[Array | View]") -> None:
+        bindings: Bindings = {}
+        signature = self._segment.signature
+        for field, axis, tensor in (
+            *zip(signature.params, self._segment.input_axes, inputs, strict=False),
+            *zip(signature.results, self._segment.output_axes, outputs, strict=True),
+        ):
+            if isinstance(field.type, TensorType):
+                wrong = bind(field.type.dims, _item_shape(tensor.shape, axis), bindings)
+                if wrong is not None:
+                    raise StageError(f"`{field.name}` {wrong}")
+        for check in self._checks:
+            wrong = failed(check, bindings)
+            if wrong is not None:
+                raise StageError(wrong)
+
+    def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
+        parts: list[Hashable] = []
+        for (_, axis, dtype), column in zip(self._inputs, columns, strict=True):
+            value = column.item(row)
+            if isinstance(value, View):
+                parts.append(value.shape if axis is not None else id(value))
+            elif value is None:
+                parts.append(None)
+            else:
+                array = as_array(value, dtype)
+                parts.append(array.shape if axis is not None else _identity(value, array))
+        return tuple(parts)
+
+
+def _with_axis(stack: Array, axis: int) -> Array:
+    return stack if axis == 0 else np.moveaxis(stack, 0, axis)
+
+
+def _identity(value: object, array: Array) -> Hashable:
+    if array.dtype != object and array.nbytes <= _SMALL:
+        return array.shape, array.tobytes()
+    return id(value)
+
+
+def _item_shape(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+    return shape if axis is None else (*shape[:axis], *shape[axis + 1 :])
+
+
+def _dtype(kind: Type) -> "np.dtype[Any] | None":  # Any: of any scalar
+    return to_numpy(kind.dtype) if isinstance(kind, TensorType) else None

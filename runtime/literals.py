@@ -1,0 +1,40 @@
+"""Literals of a plan as items of their types, and values of no rows."""
+
+from typing import cast
+
+import numpy as np
+
+from ..dsl.types import DType, ListType, OptionalType, TensorType, Type, UnknownType
+from ..stdlib.dtypes import to_numpy
+from ..stdlib.op import Item, Literal
+
+
+def literal_item(literal: Literal, kind: Type) -> Item:
+    """Return a literal as an item; one that only ops understand (a dtype) stays as it is."""
+    match kind:
+        case TensorType():
+            return _tensor(literal, kind)
+        case ListType() if isinstance(literal, tuple):
+            return [literal_item(one, kind.item) for one in literal]
+        case OptionalType() if literal is not None:
+            return literal_item(literal, kind.item)
+        case ListType() | OptionalType() | UnknownType():
+            return cast("Item", literal)
+
+
+def _tensor(literal: Literal, kind: TensorType) -> Item:
+    if literal is None or isinstance(literal, DType):
+        return cast("Item", literal)
+    if isinstance(literal, str | bytes) and not kind.dims:
+        return literal
+    array = np.array(literal, to_numpy(kind.dtype))
+    array.flags.writeable = False  # shared by all requests; a caller may get it as a result
+    return array
+
+
+def empty_item(kind: Type) -> Item:
+    """Return a tensor of no rows with the declared dtype and rank, or an empty list."""
+    if isinstance(kind, TensorType) and kind.dims:
+        sizes = tuple(dim if isinstance(dim, int) else 0 for dim in kind.dims[1:])
+        return np.empty((0, *sizes), to_numpy(kind.dtype))
+    return []

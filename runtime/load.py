@@ -1,0 +1,146 @@
+"""Makes everything that a plan needs to run: devices, sessions, functions, stages.
+
+Nothing is opened twice: one session per model and device, one module per Python source.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias, assert_never
+
+from ..compiler.plan import (
+    Batching,
+    Block,
+    BranchStep,
+    CallStep,
+    CheckStep,
+    EachStep,
+    OnnxSegment,
+    OpSegment,
+    Plan,
+    PythonSegment,
+    Segment,
+    SwitchStep,
+    TransferStep,
+)
+from ..stdlib.catalog import Catalog, load_catalog
+from .backends.onnx import OnnxSession
+from .backends.python import PythonStage, Sources
+from .devices import open_device
+from .devices.device import Device
+from .instance import OnnxStage
+from .op_stage import OpStage
+from .request import Code, Fault
+from .stage import Policy, Stage, StageError
+from .transfer import TransferStage
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called with how many stages are loaded, how many there are, and the name of the next."""
+
+
+class Stages:
+    """The stages of a plan: `all` holds one per segment, then one per device copied to."""
+
+    def __init__(
+        self, plan: Plan, intra_op_threads: int, *, alone: bool, progress: Progress | None
+    ) -> None:
+        """`alone` says that no other session runs at the same time on these cores."""
+        self._blobs = dict(plan.blobs)
+        self._sources = Sources()
+        self._devices: dict[str, Device] = {"cpu": open_device("cpu")}
+        self._sessions: dict[tuple[str, str], OnnxSession] = {}
+        self._threads, self._spin = intra_op_threads, alone and len(plan.segments) == 1
+        self.all: list[Stage] = []
+        ops = load_catalog() if any(isinstance(one, OpSegment) for one in plan.segments) else None
+        for segment in plan.segments:
+            if progress is not None:
+                progress(len(self.all), len(plan.segments), segment.name)
+            self.all.append(self._stage(segment, ops))
+        self._transfers: dict[str, Stage] = {}
+        for pipeline in plan.pipelines:
+            for device in _transfer_targets(pipeline.body):
+                if device not in self._transfers:
+                    stage = TransferStage(self.device(device), len(self.all))
+                    self._transfers[device] = stage
+                    self.all.append(stage)
+        if progress is not None:
+            progress(len(plan.segments), len(plan.segments), "")
+
+    def transfer(self, device: str) -> Stage:
+        """Return the stage that copies to a device."""
+        return self._transfers[device]
+
+    def device(self, name: str) -> Device:
+        """Return a device, opened at first use."""
+        if name not in self._devices:
+            self._devices[name] = open_device(name)
+        return self._devices[name]
+
+    def close(self) -> None:
+        """Give back devices and modules; nothing may run any more."""
+        self._sources.close()
+        self._sessions.clear()
+        for device in self._devices.values():
+            device.close()
+
+    def _stage(self, segment: Segment, ops: Catalog | None) -> Stage:
+        index = len(self.all)
+        match segment:
+            case OnnxSegment():
+                device = self.device(segment.device)
+                return OnnxStage(segment, self._session(segment), device, _policy(segment), index)
+            case PythonSegment():
+                function = self._function(segment)
+                return PythonStage(segment, function, _policy(segment), index)
+            case OpSegment():
+                if ops is None:
+                    raise AssertionError("a plan with ops has loaded the catalog")
+                return OpStage(segment, ops.op(segment.op), index)
+            case _:
+                assert_never(segment)
+
+    def _session(self, segment: OnnxSegment) -> OnnxSession:
+        key = (segment.model, segment.device)
+        if key not in self._sessions:
+            self._sessions[key] = OnnxSession(
+                self._blobs[segment.model],
+                segment.output_names,
+                self.device(segment.device),
+                self._threads,
+                spin=self._spin,
+            )
+        return self._sessions[key]
+
+    def _function(self, segment: PythonSegment) -> Callable[..., object]:
+        try:
+            return self._sources.function(segment, self._blobs[segment.source])
+        except StageError as error:
+            raise Fault(
+                Code.FAILED, error.message, stage=segment.name, place=segment.place
+            ) from error.__cause__
+
+
+def _policy(segment: OnnxSegment | PythonSegment) -> Policy | None:
+    instances = segment.instances if isinstance(segment, OnnxSegment) else None
+    if segment.batching is None and segment.queueing is None and instances is None:
+        return None
+    rows = segment.group if isinstance(segment, OnnxSegment) else 1
+    batching = segment.batching or Batching(rows, 0.0, ())
+    return Policy(batching, segment.queueing, instances)
+
+
+def _transfer_targets(block: Block) -> list[str]:
+    found: list[str] = []
+    for step in block.steps:
+        match step:
+            case TransferStep():
+                found.append(step.device)
+            case BranchStep():
+                found += _transfer_targets(step.then) + _transfer_targets(step.orelse)
+            case SwitchStep():
+                for _, case in step.cases:
+                    found += _transfer_targets(case)
+                found += _transfer_targets(step.default)
+            case EachStep():
+                found += _transfer_targets(step.body)
+            case CallStep() | CheckStep():
+                pass
+    return found

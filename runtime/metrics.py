@@ -1,0 +1,168 @@
+"""What has happened: counts and times a pipeline and a stage.
+
+Every thread counts in cells of its own, so counting takes no lock and loses nothing; `snapshot`
+adds the cells up. Counters only grow. Times are in seconds.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+Key = TypeVar("Key", int, str)
+
+
+class StageCell:
+    """One thread's counts of one stage."""
+
+    __slots__ = ("compute", "executions", "mixed", "queue", "rows", "sizes")
+
+    def __init__(self) -> None:
+        self.executions = 0
+        self.rows = 0
+        self.compute = 0.0
+        self.queue = 0.0
+        self.mixed = 0
+        self.sizes: dict[int, int] = {}
+
+    def record(self, rows: int, seconds: float) -> None:
+        """Count one execution."""
+        self.executions += 1
+        self.rows += rows
+        self.compute += seconds
+        sizes = self.sizes
+        sizes[rows] = sizes.get(rows, 0) + 1
+
+
+class PipelineCell:
+    """One thread's counts of one pipeline."""
+
+    __slots__ = ("duration", "failures", "queue", "successes")
+
+    def __init__(self) -> None:
+        self.successes = 0
+        self.duration = 0.0
+        self.queue = 0.0
+        self.failures: dict[str, int] = {}
+
+    def fail(self, code: str) -> None:
+        """Count one failed request by its code's value."""
+        self.failures[code] = self.failures.get(code, 0) + 1
+
+
+class Tally:
+    """One thread's cells, by the numbers of pipelines and stages."""
+
+    __slots__ = ("pipelines", "stages")
+
+    def __init__(self, pipelines: int, stages: int) -> None:
+        self.pipelines = [PipelineCell() for _ in range(pipelines)]
+        self.stages = [StageCell() for _ in range(stages)]
+
+
+@dataclass(frozen=True, slots=True)
+class StageCounts:
+    """`rows / executions` is the mean batch; `mixed` counts batches that held rows of more than
+    one request; `sizes` maps a batch size to its number of executions. An op or a function that
+    takes one item at a time counts one execution for all rows of a request."""
+
+    name: str
+    executions: int = 0
+    rows: int = 0
+    compute_seconds: float = 0.0
+    queue_seconds: float = 0.0
+    mixed: int = 0
+    sizes: dict[int, int] = field(default_factory=dict[int, int])
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineCounts:
+    """`duration_seconds` sums the time of successful requests, `queue_seconds` the part of it
+    spent waiting to start; `failures` maps a code to its count."""
+
+    name: str
+    successes: int = 0
+    duration_seconds: float = 0.0
+    queue_seconds: float = 0.0
+    failures: dict[str, int] = field(default_factory=dict[str, int])
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    pipelines: tuple[PipelineCounts, ...]
+    stages: tuple[StageCounts, ...]
+
+    def pipeline(self, name: str) -> PipelineCounts:
+        return next(one for one in self.pipelines if one.name == name)
+
+    def stage(self, name: str) -> StageCounts:
+        return next(one for one in self.stages if one.name == name)
+
+
+class Metrics:
+    """The cells of all threads of one engine."""
+
+    def __init__(self, pipelines: Sequence[str], stages: Sequence[str]) -> None:
+        self._pipelines, self._stages = tuple(pipelines), tuple(stages)
+        self._tallies: list[Tally] = []
+        self._local = threading.local()
+        self._lock = threading.Lock()
+
+    def tally(self) -> Tally:
+        """Return the calling thread's cells."""
+        try:
+            return self._local.tally
+        except AttributeError:
+            tally = self._local.tally = Tally(len(self._pipelines), len(self._stages))
+            with self._lock:
+                self._tallies.append(tally)
+            return tally
+
+    def snapshot(self, pending: Sequence[int] = ()) -> Snapshot:
+        """Add up what all threads have counted; `pending` is filled in by the engine."""
+        with self._lock:
+            tallies = list(self._tallies)
+        waiting = list(pending) or [0] * len(self._pipelines)
+        return Snapshot(
+            tuple(
+                _pipeline(name, [tally.pipelines[i] for tally in tallies], waiting[i])
+                for i, name in enumerate(self._pipelines)
+            ),
+            tuple(
+                _stage(name, [tally.stages[i] for tally in tallies])
+                for i, name in enumerate(self._stages)
+            ),
+        )
+
+
+def _pipeline(name: str, cells: Sequence[PipelineCell], pending: int) -> PipelineCounts:
+    failures = _sum([dict(cell.failures) for cell in cells])
+    return PipelineCounts(
+        name,
+        sum(cell.successes for cell in cells),
+        sum(cell.duration for cell in cells),
+        sum(cell.queue for cell in cells),
+        failures,
+        pending,
+    )
+
+
+def _stage(name: str, cells: Sequence[StageCell]) -> StageCounts:
+    return StageCounts(
+        name,
+        sum(cell.executions for cell in cells),
+        sum(cell.rows for cell in cells),
+        sum(cell.compute for cell in cells),
+        sum(cell.queue for cell in cells),
+        sum(cell.mixed for cell in cells),
+        _sum([dict(cell.sizes) for cell in cells]),
+    )
+
+
+def _sum(counts: Sequence[dict[Key, int]]) -> dict[Key, int]:
+    total: dict[Key, int] = {}
+    for one in counts:
+        for key, count in one.items():
+            total[key] = total.get(key, 0) + count
+    return total

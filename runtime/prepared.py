@@ -1,0 +1,89 @@
+"""A pipeline made ready to run: its border, its bound blocks, how long it takes."""
+
+from collections.abc import Callable, Sequence
+
+from ..compiler.plan import PipelinePlan
+from ..stdlib.op import Item
+from .accept import Acceptor, Presenter, show_signature
+from .bind import bind_block
+from .flow import ONE, Block, Flow, Group
+from .prune import prune
+from .request import RequestError
+from .rows import Rows
+from .stage import Stage
+
+_SUBSETS = 32
+"""Different sets of wanted results that are kept bound; a caller cannot make more stay."""
+
+
+class Prepared:
+    """`average` is the running mean of the seconds a request computes, None before the first."""
+
+    def __init__(
+        self,
+        pipeline: PipelinePlan,
+        index: int,
+        stages: Sequence[Stage],
+        transfer: Callable[[str], Stage],
+    ) -> None:
+        self.plan, self.index = pipeline, index
+        self.average: float | None = None
+        self.accept = Acceptor(pipeline).accept
+        self._stages, self._transfer = stages, transfer
+        self._block = bind_block(pipeline.body, stages, transfer)
+        self._presenters = tuple(Presenter(pipeline, i) for i in range(len(pipeline.results)))
+        self._subsets: dict[tuple[str, ...], tuple[Block, tuple[Presenter, ...]]] = {}
+
+    def start(self, columns: list[Rows], block: Block) -> Flow:
+        """Return the walk of one request."""
+        if self.plan.batch is None:
+            return block.start(columns, ONE)
+        count = columns[0].count if columns else 1
+        return block.start(columns, Group(count, None, (), range(count)))
+
+    def wanted(self, outputs: tuple[str, ...] | None) -> tuple[Block, tuple[Presenter, ...]]:
+        """Return the block that gives these results and what presents them."""
+        if outputs is None:
+            return self._block, self._presenters
+        found = self._subsets.get(outputs)
+        if found is None:
+            found = self._narrow(outputs)
+            if len(self._subsets) >= _SUBSETS:
+                self._subsets.pop(next(iter(self._subsets)), None)
+            self._subsets[outputs] = found
+        return found
+
+    def measured(self, seconds: float) -> None:
+        """Take one more request into the running mean."""
+        average = self.average
+        self.average = seconds if average is None else average + (seconds - average) * 0.2
+
+    def _narrow(self, outputs: tuple[str, ...]) -> tuple[Block, tuple[Presenter, ...]]:
+        names = [field.name for field in self.plan.results]
+        for name in outputs:
+            if name not in names:
+                known = ", ".join(f"`{one}`" for one in names)
+                raise RequestError(
+                    f"`{self.plan.name}` has no result `{name}`; it has {known}"
+                    f"\n  {show_signature(self.plan)}",
+                    pipeline=self.plan.name,
+                )
+        if len(set(outputs)) != len(outputs):
+            raise RequestError("a result is asked for twice", pipeline=self.plan.name)
+        wanted = tuple(names.index(name) for name in outputs)
+        body = prune(self.plan.body, wanted)
+        block = bind_block(body, self._stages, self._transfer)
+        return block, tuple(self._presenters[index] for index in wanted)
+
+
+def present(presenters: Sequence[Presenter], columns: Sequence[Rows]) -> dict[str, Item]:
+    """Return the results by name."""
+    return {
+        presenter.name: presenter.present(column)
+        for presenter, column in zip(presenters, columns, strict=True)
+    }
+
+
+def nothing(presenters: Sequence[Presenter]) -> dict[str, Item]:
+    """Return the results of a request of no rows."""
+    return {presenter.name: presenter.empty() for presenter in presenters}

@@ -1,0 +1,201 @@
+"""Columns of a group: the values of one slot for every row, stacked or one by one.
+
+A column starts as what its maker has at hand (one item, a list of items, a stacked array) and is
+turned into the other form only when someone asks. A value that all rows share is kept once.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from ..stdlib.op import Array, Item, Literal
+from .devices.device import View
+
+Tensor: TypeAlias = "Array | View"
+Value: TypeAlias = "Item | View"
+"""A value of one row: an item in host memory or a tensor in a device's."""
+
+
+class Rows:
+    """`count` values. Stacked columns have one leading axis more than their items."""
+
+    __slots__ = ("_items", "_shared", "_stack", "count")
+
+    def __init__(
+        self,
+        count: int,
+        items: "list[Value] | None",
+        stack: "Tensor | None",
+        shared: bool = False,
+    ) -> None:
+        self.count = count
+        self._items = items
+        self._stack = stack
+        self._shared = shared
+
+    @classmethod
+    def one(cls, item: Value) -> "Rows":
+        """A column of one row."""
+        return cls(1, [item], None)
+
+    @classmethod
+    def of(cls, items: "list[Value]") -> "Rows":
+        """A column of items that may differ in shape; the list is kept."""
+        return cls(len(items), items, None)
+
+    @classmethod
+    def stacked(cls, stack: Tensor) -> "Rows":
+        """A column whose rows are the leading axis of `stack`."""
+        return cls(stack.shape[0], None, stack)
+
+    @classmethod
+    def shared(cls, item: Value, count: int) -> "Rows":
+        """A column in which every row has the same value."""
+        return cls(count, [item], None, True)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether every row is known to have the same value."""
+        return self._shared
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether the rows are at hand as one tensor."""
+        return self._stack is not None
+
+    def item(self, row: int) -> Value:
+        """Return the value of one row; of a stacked column a view of it."""
+        if self._items is not None:
+            return self._items[0 if self._shared else row]
+        return self._leading()[row]
+
+    def items(self) -> "list[Value]":
+        """Return the value of each row; the list is not to be changed."""
+        if self._items is None:
+            # Any: iterating an array gives views or NumPy scalars, which are items
+            self._items = cast("list[Value]", list(cast("Any", self._leading())))
+        return self._items * self.count if self._shared else self._items
+
+    def stack(self, dtype: "np.dtype[Any] | None" = None) -> Tensor:  # Any: of any scalar
+        """Return the rows as one tensor; raises ValueError when their shapes differ.
+
+        `dtype` is for rows that are not arrays yet: Python numbers, strings, lists of items.
+        """
+        if self._stack is None:
+            self._stack = self._stacked(dtype)
+        return self._stack
+
+    def part(self, start: int, stop: int) -> "Rows":
+        """Return rows `start` to `stop` (exclusive) without copying."""
+        if start == 0 and stop == self.count:
+            return self
+        if self._shared:
+            return self._same(stop - start)
+        if self._stack is not None:
+            return Rows.stacked(self._stack[start:stop])
+        return Rows.of(cast("list[Value]", self._items)[start:stop])
+
+    def take(self, rows: Sequence[int]) -> "Rows":
+        """Return the rows with these numbers, in this order; a row may be taken often."""
+        if self._shared or self.count == 1:
+            return self._same(len(rows))
+        if self._items is None and isinstance(self._stack, np.ndarray):
+            return Rows.stacked(self._stack[np.asarray(rows, np.intp)])
+        items = self.items()
+        return Rows.of([items[row] for row in rows])
+
+    def map_tensors(self, change: Callable[[Value], Value]) -> "Rows":
+        """Return the column with `change` applied as seldom as possible: once when stacked."""
+        if self._stack is not None:
+            return Rows.stacked(cast("Tensor", change(self._stack)))
+        items = cast("list[Value]", self._items)
+        changed = [change(item) for item in items]
+        return Rows(self.count, changed, None, self._shared)
+
+    def _same(self, count: int) -> "Rows":
+        return Rows.shared(self.item(0), count)
+
+    def _leading(self) -> Tensor:
+        if self._stack is None:
+            raise AssertionError("a column has neither items nor a stack")
+        return self._stack
+
+    def _stacked(self, dtype: "np.dtype[Any] | None") -> Tensor:  # Any: of any scalar
+        items = cast("list[Value]", self._items)
+        first = items[0]
+        if isinstance(first, View):
+            views = cast("list[View]", items * self.count if self._shared else items)
+            return first.leading() if len(views) == 1 else first.buffer.device.concat(views)
+        if self._shared and self.count != 1:
+            whole = as_array(first, dtype)
+            return np.broadcast_to(whole, (self.count, *whole.shape))
+        if len(items) == 1:
+            return as_array(first, dtype)[None]
+        return _stack_list(cast("list[Item]", items), dtype)
+
+
+class Constant(Rows):
+    """A literal of the plan, as an item of its type; ops get the literal itself."""
+
+    __slots__ = ("literal",)
+
+    def __init__(self, item: Value, literal: Literal, count: int) -> None:
+        super().__init__(count, [item], None, True)
+        self.literal = literal
+
+    def _same(self, count: int) -> Rows:
+        return Constant(self.item(0), self.literal, count)
+
+
+def as_array(item: Value, dtype: "np.dtype[Any] | None" = None) -> Array:  # Any: of any scalar
+    """Return an item as an array; lists are stacked, strings go into an object array.
+
+    Raises ValueError naming the item when those of a list differ in shape.
+    """
+    if isinstance(item, np.ndarray):
+        return item
+    if isinstance(item, str | bytes):
+        array = np.empty((), object)
+        array[()] = item
+        return array
+    if isinstance(item, list):
+        return _stack_list(item, dtype)
+    if isinstance(item, View):
+        raise AssertionError("device memory has no host array")
+    return np.asarray(item, dtype)
+
+
+def _stack_list(items: "list[Item]", dtype: "np.dtype[Any] | None") -> Array:  # Any: see above
+    if not items:
+        return np.empty((0,), dtype)
+    arrays = [as_array(item, dtype) for item in items]
+    for index, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise ValueError(
+                f"item {index} has shape {list(array.shape)}, but item 0 has "
+                f"{list(arrays[0].shape)}; items of different shapes are no tensor"
+            )
+    return np.stack(arrays)
+
+
+def merge(pieces: Sequence[Rows]) -> Rows:
+    """Put columns one after the other, copying only when all of them are stacked alike."""
+    if len(pieces) == 1:
+        return pieces[0]
+    stacks = [piece.stack() for piece in pieces if piece.is_stacked]
+    alike = len(stacks) == len(pieces) and len({stack.shape[1:] for stack in stacks}) == 1
+    if alike and all(isinstance(stack, np.ndarray) for stack in stacks):
+        return Rows.stacked(np.concatenate(cast("list[Array]", stacks)))
+    return Rows.of([item for piece in pieces for item in piece.items()])
+
+
+def scatter(count: int, pieces: Sequence[tuple[Sequence[int], Rows]]) -> Rows:
+    """Join columns again whose rows go to these row numbers of a column of `count` rows."""
+    if len(pieces) == 1:
+        return pieces[0][1]
+    items: list[Value] = [None] * count
+    for rows, column in pieces:
+        for row, item in zip(rows, column.items(), strict=True):
+            items[row] = item
+    return Rows.of(items)

@@ -1,0 +1,120 @@
+"""What a flow asks for and a driver runs: a stage turns columns into columns.
+
+A stage knows nothing of requests, queues or clocks. `run` serves the rows of one request as the
+plan allows without a queue; `run_together` is one execution and is what a queue's batch calls.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+from ..compiler.plan import Batching, Queueing
+from .metrics import StageCell
+from .rows import Rows, scatter
+
+
+class StageError(Exception):
+    """A stage failed. `row` is the row to blame where that is known; the cause is chained."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        self.message, self.row = message, row
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a stage is queued: one queue, `instances` executions at a time (None: no bound)."""
+
+    batching: Batching
+    queueing: Queueing | None
+    instances: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of one work that may share an execution; `rows` None means all of them."""
+
+    key: Hashable
+    rows: tuple[int, ...] | None
+    columns: tuple[Rows, ...]
+    count: int
+
+
+class Stage(Protocol):
+    """`index` is the stage's number in metrics; `policy` None means that nothing waits."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def policy(self) -> Policy | None: ...
+
+    def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        """Run every row, in as many executions as it takes; raises StageError."""
+        ...
+
+    def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        """Run rows of one class in one execution; raises StageError."""
+        ...
+
+    def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
+        """Sort the rows of a work into classes that may each share executions."""
+        ...
+
+
+def classes(
+    columns: Sequence[Rows], count: int, key: Callable[[Sequence[Rows], int], Hashable]
+) -> list[Part]:
+    """Sort rows by what `key` says of them; rows of equal key may share an execution."""
+    found: dict[Hashable, list[int]] = {}
+    for row in range(count):
+        found.setdefault(key(columns, row), []).append(row)
+    if len(found) == 1:
+        return [Part(next(iter(found)), None, tuple(columns), count)]
+    return [
+        Part(one, tuple(rows), tuple(column.take(rows) for column in columns), len(rows))
+        for one, rows in found.items()
+    ]
+
+
+def timed_run(
+    stage: "Executes", columns: Sequence[Rows], count: int, cell: StageCell
+) -> list[Rows]:
+    """Execute once and count it."""
+    start = perf_counter()
+    results = stage.execute(columns, count)
+    cell.record(count, perf_counter() - start)
+    return results
+
+
+class Executes(Protocol):
+    """One execution, all rows at once."""
+
+    def execute(self, columns: Sequence[Rows], count: int) -> list[Rows]: ...
+
+
+def run_parts(
+    stage: "Executes", parts: Sequence[Part], count: int, limit: int, cell: StageCell
+) -> list[Rows]:
+    """Run classes of rows in executions of at most `limit` and put the results in row order."""
+    pieces: list[tuple[Sequence[int], list[Rows]]] = []
+    for part in parts:
+        rows = part.rows if part.rows is not None else range(count)
+        for start in range(0, part.count, limit):
+            stop = min(start + limit, part.count)
+            chunk = [column.part(start, stop) for column in part.columns]
+            try:
+                results = timed_run(stage, chunk, stop - start, cell)
+            except StageError as error:
+                if stop - start == 1 and error.row is None:
+                    error.row = 0
+                if error.row is not None:
+                    error.row = rows[start + error.row]
+                raise
+            pieces.append((rows[start:stop], results))
+    width = len(pieces[0][1])
+    return [scatter(count, [(rows, results[i]) for rows, results in pieces]) for i in range(width)]

@@ -1,0 +1,52 @@
+"""A stage that copies a column to a device's memory."""
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import cast
+
+import numpy as np
+
+from ..stdlib.op import Array
+from .devices.device import Device, View
+from .metrics import StageCell
+from .rows import Rows, Value
+from .stage import Part, StageError
+
+
+class TransferStage:
+    """Copies once for a stacked or shared column, else once a row. Lists copy their items."""
+
+    policy = None
+
+    def __init__(self, device: Device, index: int) -> None:
+        self.name, self.index = f"to {device.name}", index
+        self._device = device
+
+    def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        start = perf_counter()
+        moved = columns[0].map_tensors(self._move)
+        cell.record(count, perf_counter() - start)
+        return [moved]
+
+    def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        return self.run(columns, count, cell)
+
+    def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
+        return [Part(None, None, tuple(columns), count)]
+
+    def _move(self, value: Value) -> Value:
+        if isinstance(value, View):
+            holder = value.buffer.device
+            if holder is self._device:
+                return value
+            return self._device.upload(holder.download(value))
+        if isinstance(value, list):
+            return cast("list[object]", [self._move(item) for item in value])  # type: ignore[return-value]
+        if value is None:
+            return None
+        array = cast("Array", np.asarray(value))
+        if array.dtype.kind not in "OUS":
+            return self._device.upload(array)
+        if self._device.name == "cpu":
+            return value
+        raise StageError(f"text cannot be kept in the memory of {self._device.name}")
