@@ -234,6 +234,17 @@ class MemoryPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Declined:
+    """What a pass (or "plan") looked at and left as it was; `reason` is a sentence."""
+
+    pipeline: str
+    by: str
+    stage: str
+    reason: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything needed to run, without the sources.
 
@@ -246,7 +257,7 @@ class Plan:
     segments: tuple[Segment, ...]
     memory: tuple[MemoryPlan, ...]
     explanation: tuple[tuple[str, str], ...]
-    declined: tuple[tuple[str, str, str], ...]  # pass, stage, reason
+    declined: tuple[Declined, ...]
     blobs: tuple[tuple[str, bytes], ...]
 
     def pipeline(self, name: str) -> PipelinePlan:

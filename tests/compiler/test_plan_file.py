@@ -22,6 +22,7 @@ from headrace.compiler.plan import (
     CallStep,
     Check,
     CheckStep,
+    Declined,
     EachStep,
     MemoryPlan,
     OnnxSegment,
@@ -129,7 +130,7 @@ def make_plan(literal: object = None) -> Plan:
         segments=(onnx, python, op),
         memory=(MemoryPlan("p", "cpu", 10, 9, 20, ("logits",)),),
         explanation=(("plan", "%0 x f32[3, H]\n"),),
-        declined=(("fuse", "detect", "has two consumers"),),
+        declined=(Declined("p", "fuse", "detect", "has two consumers", PLACE),),
         blobs=((digest_of(MODEL), MODEL), (digest_of(SOURCE), SOURCE)),
     )
 

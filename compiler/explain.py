@@ -1,0 +1,101 @@
+"""What was done to a pipeline and why, as text: made when compiling, kept in the plan.
+
+A plan's explanation has one text for each stage of compilation: `graph` as lowered, then the
+graph after each pass by the pass's name, then `plan`. `why_not` says what a pass left as it was.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..dsl.diagnostic import Refusal
+from ..dsl.nearest import nearest
+from .explain_graph import explain_graph
+from .graph import Graph, Region, Transfer
+from .plan import MemoryPlan, Plan
+from .stage_settings import CPU, calls_out
+
+FIRST, LAST = "graph", "plan"
+
+
+class ExplainError(Refusal):
+    """There is no stage or pass of that name (HR418)."""
+
+
+def explain(plan: Plan, stage: str = LAST) -> str:
+    """Return the text of a stage of compilation; raises ExplainError with the nearest name."""
+    texts = dict(plan.explanation)
+    if stage not in texts:
+        raise _unknown("stage", stage, texts)
+    return texts[stage]
+
+
+def why_not(plan: Plan, name: str) -> str:
+    """Return what the pass `name` declined to do and why, one line each with its place."""
+    passes = [stage for stage, _ in plan.explanation if stage != FIRST]
+    if name not in passes:
+        raise _unknown("pass", name, passes)
+    declined = [one for one in plan.declined if one.by == name]
+    if not declined:
+        return f"{name} declined nothing\n"
+    several = len(plan.pipelines) > 1
+    return "".join(
+        f"{one.place.file}:{one.place.line}: "
+        f"{f'{one.pipeline}: ' if several else ''}{one.stage}: {one.reason}\n"
+        for one in declined
+    )
+
+
+def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) -> str:
+    """Return the last text of a pipeline: its placed graph, and a line that sums it up."""
+    copies = Counter(copies_of(graph.body))
+    parts = [f"segments {_segments(graph.body)}"]
+    into = sum(count for device, count in copies.items() if device != CPU)
+    parts.append(f"copies {into} in, {copies[CPU]} out" if copies else "no copies")
+    parts += [f"peak {_peak(one, alone=len(memory) == 1)}" for one in memory]
+    unplanned = dict.fromkeys(name for one in memory for name in one.unplanned)
+    if unplanned:
+        parts.append(f"size known when made: {', '.join(unplanned)}")
+    return f"{explain_graph(graph, directory, placed=True)}{' · '.join(parts)}\n"
+
+
+def copies_of(region: Region) -> Iterable[str]:
+    """Yield the device that each copy goes to, those of inner regions included."""
+    for node in region.nodes:
+        if isinstance(node.kind, Transfer):
+            yield node.kind.device
+        for inner in node.regions:
+            yield from copies_of(inner)
+
+
+def _segments(region: Region) -> int:
+    return sum(
+        calls_out(node) + sum(_segments(inner) for inner in node.regions) for node in region.nodes
+    )
+
+
+def _peak(memory: MemoryPlan, *, alone: bool) -> str:
+    largest = max(memory.peak, memory.budget or 0)
+    unit, size = next(
+        (name, size)
+        for name, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
+        if largest >= size or size == 1
+    )
+
+    def shown(count: int) -> str:
+        return f"{count / size:.1f}".removesuffix(".0")
+
+    budget = f" of {shown(memory.budget)}" if memory.budget is not None else ""
+    device = "" if alone else f"{memory.device} "
+    bound = f" (lower bound {shown(memory.lower_bound)})"
+    return f"{device}{shown(memory.peak)} {unit}{budget}{bound}"
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> ExplainError:
+    listed = list(known)
+    meant = nearest(name, listed)
+    return ExplainError(
+        "HR418",
+        f"there is no {kind} `{name}`; there are {', '.join(listed)}",
+        f"did you mean `{meant}`?" if meant else None,
+    )

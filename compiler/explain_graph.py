@@ -1,0 +1,215 @@
+"""A graph as text: one line a node, types to the right, device and source line at the end.
+
+```
+%0 photo                   bytes               ocr.pipe:18
+%1 image.decode(%0)        u8[h, w, 3]   cpu   ocr.pipe:21
+-- segment detect · onnx · image.normalize + detect · batch off (...) --
+%3 detect(%2)              f32[1, H, W]  sim   ocr.pipe:23
+```
+
+Literals stand where they are used; regions are indented below their node and end with what they
+give (`-> %4 when %5`). Dimensions of one name that are not one size are told apart (`N`, `N'2`).
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ..dsl.types import DimVar, DType, Type
+from ..stdlib.op import Literal
+from .batch_points import batch_point
+from .graph import (
+    Constant,
+    For,
+    FunctionCall,
+    Graph,
+    If,
+    Match,
+    ModelCall,
+    Node,
+    Region,
+    Transfer,
+    Value,
+)
+from .map_dims import map_dims
+from .places import place_of
+from .stage_settings import calls_out, device_of, members_of
+
+WIDEST = 44  # columns; longer cells push the rest of their line to the right
+INDENT = "    "
+
+
+@dataclass(slots=True)
+class Line:
+    """Cells of a line with columns; a `note` stands by itself."""
+
+    text: str
+    types: str = ""
+    device: str = ""
+    place: str = ""
+    note: bool = False
+
+
+def explain_graph(graph: Graph, directory: Path, *, placed: bool = False) -> str:
+    """Return the text of a graph; with `placed`, devices and the headers of segments as well."""
+    writer = _Writer(graph, directory, placed)
+    writer.params(graph.body.params, "")
+    writer.region(graph.body, "")
+    return f"{_title(graph)}\n{_aligned(writer.lines)}"
+
+
+def _title(graph: Graph) -> str:
+    batch = f" batch {graph.batch}" if graph.batch is not None else ""
+    deadline = f" deadline {graph.deadline:g} s" if graph.deadline is not None else ""
+    return f"pipeline {graph.name}{graph.signature}{batch}{deadline}"
+
+
+@dataclass(slots=True)
+class _Writer:
+    graph: Graph
+    directory: Path
+    placed: bool
+    lines: list[Line] = field(default_factory=list[Line])
+    shown: dict[Value, str] = field(default_factory=dict[Value, str])
+    made: int = 0
+    names: dict[str, list[DimVar]] = field(default_factory=dict[str, list[DimVar]])
+
+    def params(self, values: tuple[Value, ...], indent: str) -> None:
+        for value in values:
+            place = str(place_of(value.span, self.directory)).rpartition(":")[0]
+            text = f"{indent}{self._number(value)} {value.name}"
+            self.lines.append(Line(text, self._type(value.type), "", place))
+
+    def region(self, region: Region, indent: str, *, filtered: bool = False) -> None:
+        for node in region.nodes:
+            if isinstance(node.kind, Constant):
+                value = node.outputs[0]
+                self.shown[value] = literal_text(node.kind.literal, value.type)
+            else:
+                self._node(node, indent)
+        given = [self.shown[value] for value in region.results]
+        kept = f" when {given.pop()}" if filtered else ""
+        self.lines.append(Line(f"{indent}-> {', '.join(given)}{kept}", note=True))
+
+    def _node(self, node: Node, indent: str) -> None:
+        if self.placed and calls_out(node):
+            self.lines.append(Line(f"{indent}{self._header(node)}", note=True))
+        inputs = [self.shown[value] for value in node.inputs]
+        outputs = ", ".join(self._number(value) for value in node.outputs)
+        types = ", ".join(self._type(value.type) for value in node.outputs)
+        device = device_of(self.graph, node) if self.placed and not node.regions else ""
+        if isinstance(node.kind, Transfer):
+            device = node.kind.device
+        place = str(place_of(node.span, self.directory)).rpartition(":")[0]
+        what = _what(node, inputs)
+        self.lines.append(
+            Line(f"{indent}{outputs} {what}" if outputs else indent + what, types, device, place)
+        )
+        for check in node.checks:
+            self.lines.append(Line(f"{indent}{INDENT}check {check.text}", note=True))
+        self._regions(node, indent)
+
+    def _regions(self, node: Node, indent: str) -> None:
+        for index, region in enumerate(node.regions):
+            heading = _heading(node, index)
+            if heading:
+                self.lines.append(Line(indent + heading, note=True))
+            self.params(region.params, indent + INDENT)
+            filtered = isinstance(node.kind, For) and node.kind.filtered
+            self.region(region, indent + INDENT, filtered=filtered)
+
+    def _header(self, node: Node) -> str:
+        why = batch_point(self.graph, node).why
+        match node.kind:
+            case FunctionCall(function=name):
+                what = f"python · {self.graph.function(name).location}"
+            case ModelCall(model=name):
+                members = " + ".join(members_of(self.graph, node))
+                what = f"{self.graph.model(name).backend} · {members}"
+            case _:
+                raise AssertionError(f"`{node.stage}` is no segment of its own")
+        return f"-- segment {node.stage} · {what} · {why} --"
+
+    def _number(self, value: Value) -> str:
+        self.shown[value] = f"%{self.made}"
+        self.made += 1
+        return self.shown[value]
+
+    def _type(self, type: Type) -> str:
+        return str(map_dims(type, self._told_apart))
+
+    def _told_apart(self, dim: DimVar) -> DimVar:
+        same = self.names.setdefault(dim.name, [])
+        if dim not in same:
+            same.append(dim)
+        index = same.index(dim)
+        return DimVar(f"{dim.name}'{index + 1}") if index else DimVar(dim.name)
+
+
+def _what(node: Node, inputs: list[str]) -> str:
+    match node.kind:
+        case If():
+            return f"if {inputs[0]}"
+        case Match():
+            return f"match {inputs[0]}"
+        case For():
+            return f"for {', '.join(inputs)}"
+        case Transfer(device=device):
+            return f"copy {inputs[0]} to {device}"
+        case _:
+            return f"{node.stage}({', '.join(inputs)})"
+
+
+def _heading(node: Node, index: int) -> str:
+    match node.kind:
+        case If():
+            return "else" if index == 1 else ""
+        case Match(cases=cases) if index < len(cases):
+            return f"case {' | '.join(literal_text(literal) for literal in cases[index])}"
+        case Match():
+            return "else"
+        case _:
+            return ""
+
+
+def literal_text(literal: "Literal | np.generic", type: Type | None = None) -> str:
+    """Return a literal as the language would write it; long ones are shown by their type."""
+    match literal:
+        case None:
+            return "none"
+        case bool():
+            return "true" if literal else "false"
+        case int() | float():
+            return repr(literal)
+        case str() if len(literal) <= 40:
+            return json.dumps(literal, ensure_ascii=False)
+        case DType():
+            return literal.value
+        case tuple() if len(literal) <= 8:
+            return f"[{', '.join(literal_text(item) for item in literal)}]"
+        case np.ndarray() | np.generic() if np.size(literal) <= 8 and np.ndim(literal) <= 1:
+            return str(literal.tolist()).replace("True", "true").replace("False", "false")
+        case _:
+            return f"<{type}>" if type is not None else "<...>"
+
+
+def _aligned(lines: list[Line]) -> str:
+    widths = [
+        max((len(cell) for cell in cells if len(cell) <= WIDEST), default=0)
+        for cells in (
+            [line.text for line in lines if not line.note],
+            [line.types for line in lines if not line.note],
+            [line.device for line in lines if not line.note],
+        )
+    ]
+    shown: list[str] = []
+    for line in lines:
+        if line.note:
+            shown.append(line.text)
+            continue
+        cells = [line.text.ljust(widths[0]), line.types.ljust(widths[1])]
+        cells += [line.device.ljust(widths[2])] if widths[2] else []
+        shown.append("  ".join((*cells, line.place)).rstrip())
+    return "\n".join(shown) + "\n"

@@ -1,0 +1,147 @@
+"""Placed graphs to a plan: values become numbered slots, calls become segments, regions blocks.
+
+Steps stand in the order of the region. A block takes what it uses of the blocks around it as
+captures, except literals: each block has its own. Equal segments of all pipelines are one, so
+that a model used twice is loaded once; their dimensions are numbered anew to make them equal.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import assert_never
+
+from .block_uses import BlockUses, Uses
+from .graph import (
+    Check,
+    Constant,
+    For,
+    FunctionCall,
+    Graph,
+    If,
+    Match,
+    ModelCall,
+    Node,
+    OpCall,
+    Region,
+    Transfer,
+    Value,
+)
+from .places import place_of
+from .plan import (
+    Block,
+    BranchStep,
+    CallStep,
+    CheckStep,
+    EachStep,
+    Parameter,
+    PipelinePlan,
+    Queueing,
+    Step,
+    SwitchStep,
+    TransferStep,
+)
+from .plan import Check as PlannedCheck
+from .segments import Segments
+
+
+def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> PipelinePlan:
+    """Return the plan of one placed pipeline; its segments are added to `segments`.
+
+    Places name files relative to `directory`, so that a plan does not tell where it was made.
+    """
+    body = _Planning(graph, segments, directory).block(graph.body, {})
+    params, results = graph.signature.params, graph.signature.results
+    queueing = graph.settings.queueing
+    return PipelinePlan(
+        name=graph.name,
+        parameters=tuple(
+            Parameter(field, known, literal)
+            for field, (known, literal) in zip(params, graph.defaults, strict=True)
+        ),
+        results=results,
+        body=body,
+        batch=graph.batch,
+        deadline=graph.deadline,
+        queueing=queueing and Queueing(queueing.size, queueing.timeout, queueing.on_timeout),
+        place=place_of(graph.span, directory),
+    )
+
+
+class _Planning:
+    """One walk over a graph."""
+
+    def __init__(self, graph: Graph, segments: Segments, directory: Path) -> None:
+        self.graph, self.segments, self.directory = graph, segments, directory
+        self.uses = Uses(graph.body)
+
+    def block(self, region: Region, around: dict[Value, int]) -> Block:
+        """Return the block of a region; `around` gives the slots of the block that holds it."""
+        uses = self.uses.of(region)
+        slots: dict[Value, int] = {}
+
+        def take(values: Iterable[Value]) -> tuple[int, ...]:
+            return tuple(slots.setdefault(value, len(slots)) for value in values)
+
+        params = take(region.params)
+        inside, literals = take(uses.captured), take(uses.constants)
+        captures = tuple((around[v], slot) for v, slot in zip(uses.captured, inside, strict=True))
+        constants = tuple(
+            (slot, kind.literal, value.type)
+            for (value, kind), slot in zip(uses.constants.items(), literals, strict=True)
+        )
+        steps: list[Step] = []
+        last: dict[int, int] = {}  # slot to the step that reads it last
+        for node in region.nodes:
+            if isinstance(node.kind, Constant):
+                continue
+            outputs = take(node.outputs)
+            steps.append(self._step(node, slots, outputs))
+            steps += self._checks(node, uses, slots)
+            read = (slots[v] for v in uses.read_by[node] if v not in uses.constants)
+            last.update(dict.fromkeys((*outputs, *read), len(steps) - 1))
+        results = tuple(slots[value] for value in region.results)
+        freed: list[list[int]] = [[] for _ in steps]
+        for slot, step in sorted(last.items()):
+            if slot not in results:
+                freed[step].append(slot)
+        return Block(
+            params, captures, constants, tuple(steps), results, len(slots), tuple(map(tuple, freed))
+        )
+
+    def _step(self, node: Node, slots: dict[Value, int], outputs: tuple[int, ...]) -> Step:
+        inputs = tuple(slots[value] for value in node.inputs)
+        place = place_of(node.span, self.directory)
+        blocks = tuple(self.block(region, slots) for region in node.regions)
+        match node.kind:
+            case OpCall() | ModelCall() | FunctionCall():
+                segment = self.segments.add(self.graph, node, self.directory)
+                return CallStep(segment, inputs, outputs, place)
+            case If():
+                return BranchStep(inputs[0], blocks[0], blocks[1], outputs, place)
+            case Match(cases=cases):
+                arms = tuple(zip(cases, blocks[:-1], strict=True))
+                return SwitchStep(inputs[0], arms, blocks[-1], outputs, place)
+            case For(filtered=filtered):
+                types = tuple(value.type for value in node.outputs)
+                return EachStep(inputs, blocks[0], filtered, outputs, types, place)
+            case Transfer(device=device):
+                return TransferStep(inputs[0], outputs[0], device, place)
+            case Constant():
+                raise AssertionError("a literal is no step")
+            case _:
+                assert_never(node.kind)
+
+    def _checks(self, node: Node, uses: BlockUses, slots: dict[Value, int]) -> list[Step]:
+        place = place_of(node.span, self.directory)
+        return [
+            CheckStep(
+                planned(check),
+                tuple((size.name, slots[size.value], size.axis) for size in sizes),
+                node.stage,
+                place,
+            )
+            for check, sizes in uses.checks.get(node, ())
+        ]
+
+
+def planned(check: Check) -> PlannedCheck:
+    return PlannedCheck(check.left, check.op, check.right, check.text)

@@ -1,0 +1,109 @@
+"""The segments of a plan and the blobs that they need, each once."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from ..dsl.types import DimVar, Field, Signature
+from .batch_points import batch_point
+from .graph import Blob, Check, FunctionCall, Graph, ModelCall, Node, OpCall
+from .map_dims import map_dim, map_dims
+from .places import place_of
+from .plan import Check as PlannedCheck
+from .plan import OnnxSegment, OpSegment, PythonSegment, Segment
+from .stage_settings import device_of, members_of, settings_of
+
+
+class Segments:
+    """Numbers segments in the order in which they are first used."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Segment, int] = {}
+        self._blobs: dict[str, bytes] = {}
+
+    @property
+    def all(self) -> tuple[Segment, ...]:
+        return tuple(self._numbers)
+
+    @property
+    def blobs(self) -> tuple[tuple[str, bytes], ...]:
+        return tuple(sorted(self._blobs.items()))
+
+    def add(self, graph: Graph, node: Node, directory: Path) -> int:
+        """Return the number of the segment that runs a call; an equal one is used again."""
+        segment = self._segment(graph, node, directory)
+        return self._numbers.setdefault(segment, len(self._numbers))
+
+    def _segment(self, graph: Graph, node: Node, directory: Path) -> Segment:
+        match node.kind:
+            case OpCall(op=op):
+                types = tuple(value.type for value in node.outputs)
+                return OpSegment(node.stage, op.name, types, place_of(node.span, directory))
+            case ModelCall():
+                return self._onnx(graph, node, node.kind.model, directory)
+            case FunctionCall():
+                return self._python(graph, node, node.kind.function, directory)
+            case _:
+                raise AssertionError(f"`{node.stage}` is not a call")
+
+    def _onnx(self, graph: Graph, node: Node, name: str, directory: Path) -> OnnxSegment:
+        model, point = graph.model(name), batch_point(graph, node)
+        signature, checks = _renumbered(model.signature, model.checks)
+        return OnnxSegment(
+            name=node.stage,
+            members=members_of(graph, node),
+            model=self._keep(model.content, node),
+            signature=signature,
+            input_names=model.input_names,
+            output_names=model.output_names,
+            input_axes=model.input_axes,
+            output_axes=model.output_axes,
+            device=device_of(graph, node),
+            batching=point.batching,
+            group=point.group,
+            instances=settings_of(graph, node).instances,
+            queueing=point.queueing,
+            checks=checks,
+            place=place_of(model.span, directory),
+        )
+
+    def _python(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
+        function, point = graph.function(name), batch_point(graph, node)
+        signature, _ = _renumbered(function.signature, ())
+        return PythonSegment(
+            name=node.stage,
+            source=self._keep(function.source, node),
+            file=function.location.rpartition(":")[0],
+            attribute=function.attribute,
+            signature=signature,
+            batched=function.batched,
+            batching=point.batching,
+            queueing=point.queueing,
+            checks=(),
+            place=place_of(function.span, directory),
+        )
+
+    def _keep(self, blob: Blob | None, node: Node) -> str:
+        if blob is None:
+            raise AssertionError(f"`{node.stage}` was checked without its file, and cannot be run")
+        self._blobs[blob.digest] = blob.content
+        return blob.digest
+
+
+def _renumbered(
+    signature: Signature, checks: Iterable[Check]
+) -> tuple[Signature, tuple[PlannedCheck, ...]]:
+    """Number dimensions by first use, so that the same model is the same in every pipeline."""
+    numbers: dict[DimVar, DimVar] = {}
+
+    def number(old: DimVar) -> DimVar:
+        return numbers.setdefault(old, DimVar(old.name, len(numbers)))
+
+    def fields(old: tuple[Field, ...]) -> tuple[Field, ...]:
+        return tuple(replace(field, type=map_dims(field.type, number)) for field in old)
+
+    new = Signature(fields(signature.params), fields(signature.results))
+    return new, tuple(
+        PlannedCheck(map_dim(c.left, number), c.op, map_dim(c.right, number), c.text)
+        for c in checks
+    )
