@@ -7,7 +7,7 @@ import numpy as np
 from ..dsl.dims import Dims
 from ..dsl.types import DType, TensorType, Type
 from .elementwise import Function
-from .lowering import require, tensor_type
+from .lowering import nan_flags, reduce, require, tensor_type, with_nan
 from .op import Argument, Array, Emitter, Item, Lowering, Op, Operand, OpTypeError, Param, Sample
 from .rules import axis, constant_bool, number
 from .values import array, integer
@@ -31,7 +31,12 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
 
 def samples(random: np.random.Generator) -> Sequence[Sample]:
     x = random.integers(-3, 3, (3, 4, 5)).astype(np.float32)
+    nan = x.copy()
+    nan[1, 2:, 3] = np.nan
+    nan[0, 1, 1:3] = np.nan
     return [
+        (nan,),
+        (nan, 1),
         (x,),
         (x, 0),
         (x, 1, True),
@@ -49,8 +54,16 @@ def lowered(op_type: str) -> Lowering:
         found = tensor_type(operands[0].type)
         require(found.dtype, KERNELS, op_type)
         place = emit.axis(integer(operands[1].literal), len(found.dims))
-        keep = int(bool(operands[2].literal))
-        return emit.node(op_type, [emit.tensor(operands[0])], axis=place, keepdims=keep)
+        keepdims = bool(operands[2].literal)
+        x = emit.tensor(operands[0])
+        chosen = emit.node(op_type, [x], axis=place, keepdims=int(keepdims))
+        if not found.dtype.is_float:
+            return chosen
+        # ONNX Runtime's kernels pass over NaN, which NumPy chooses first.
+        (flags,) = nan_flags(emit, x)
+        (any_nan,) = reduce(emit, "ReduceMax", flags, [place], keepdims)
+        (first,) = emit.node("ArgMax", [flags], axis=place, keepdims=int(keepdims))
+        return with_nan(emit, any_nan, first, *chosen)
 
     return lower
 

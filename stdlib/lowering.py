@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 
 from ..dsl.types import DType, TensorType, Type
-from .op import Decline, Emitter, Lowering, Operand
+from .dtypes import to_numpy, to_onnx
+from .op import Array, Decline, Emitter, Lowering, Operand
 
 ARITHMETIC: Final = frozenset({DType.F32, DType.F64, DType.I32, DType.I64})
 FLOATS: Final = frozenset({DType.F32, DType.F64})
@@ -120,6 +121,22 @@ def reduce(
     if axes_are_inputs:
         return emit.node(op_type, [tensor, integers(emit, axes)], keepdims=int(keepdims))
     return emit.node(op_type, [tensor], axes=list(axes), keepdims=int(keepdims))
+
+
+def nan_flags(emit: Emitter, tensor: str) -> tuple[str, ...]:
+    """Write 1 where a tensor is NaN and 0 elsewhere, as i32."""
+    return emit.node("Cast", emit.node("IsNaN", [tensor]), to=to_onnx(DType.I32))
+
+
+def with_nan(emit: Emitter, any_nan: str, instead: str, result: str) -> tuple[str, ...]:
+    """Write `instead` where a flag of `nan_flags` is set and the result elsewhere."""
+    (condition,) = emit.node("Cast", [any_nan], to=to_onnx(DType.BOOL))
+    return emit.node("Where", [condition, instead, result])
+
+
+def nan_of(dtype: DType) -> Array:
+    """Return NaN as a scalar of a dtype."""
+    return np.array(np.nan, to_numpy(dtype))
 
 
 def _weak(operand: Operand) -> bool:

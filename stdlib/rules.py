@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 
 from ..dsl.dims import Dims
-from ..dsl.types import Dim, DType, ListType, TensorType, Type
+from ..dsl.types import ANY_DIM, Dim, DType, ListType, TensorType, Type
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INTEGER, integer_range
 from .op import Argument, Literal, OpTypeError
 from .values import literal_array
@@ -119,9 +119,12 @@ def constant_choice(argument: Argument, name: str, choices: Sequence[str]) -> st
 
 def constant_bool(argument: Argument, name: str) -> bool:
     """Return a literal bool."""
-    if not isinstance(argument.literal, bool | np.bool_):
-        raise OpTypeError(name, f"true or false, not {argument.literal!r}")
-    return bool(argument.literal)
+    literal = argument.literal
+    if isinstance(literal, np.ndarray) and literal.dtype == np.bool_ and literal.ndim == 0:
+        return bool(literal)
+    if not isinstance(literal, bool):
+        raise OpTypeError(name, f"true or false, not {literal!r}")
+    return literal
 
 
 def constant_dtype(argument: Argument, name: str) -> DType:
@@ -200,6 +203,22 @@ def same_size(left: Dim, right: Dim, name: str, what: str, dims: Dims) -> None:
     """Require two dimensions to be equal; `what` says which ones in the message."""
     if not dims.unify(left, right):
         raise OpTypeError(name, f"{what}: {dims.resolve(left)} and {dims.resolve(right)} differ")
+
+
+def common_item(left: Type, right: Type, name: str) -> Type:
+    """Return the type of items of both types, with `_` where their shapes may differ."""
+    if left == right:
+        return left
+    if (
+        isinstance(left, TensorType)
+        and isinstance(right, TensorType)
+        and left.dtype is right.dtype
+        and len(left.dims) == len(right.dims)
+    ):
+        pairs = zip(left.dims, right.dims, strict=True)
+        joined = (one if one == other else ANY_DIM for one, other in pairs)
+        return TensorType(left.dtype, tuple(joined))
+    raise OpTypeError(name, f"items of one type, not {left} and {right}")
 
 
 def scalar(dtype: DType) -> tuple[Type, ...]:

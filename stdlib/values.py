@@ -82,9 +82,9 @@ def integer(value: "Item | Literal") -> int:
     return int(cast("Any", value))  # Any: a union that the type rule has narrowed to integers
 
 
-def scalar_or_array(value: Array) -> "Item":
+def scalar_or_array(value: "Array | str | bytes") -> "Item":
     """Return a 0-d object array as the str or bytes it holds, anything else unchanged."""
-    if value.dtype == object and value.ndim == 0:
+    if isinstance(value, np.ndarray) and value.dtype.hasobject and value.ndim == 0:
         return cast("str | bytes", value.item())  # object arrays hold only these two
     return value
 

@@ -51,6 +51,8 @@ def lower_transpose(
     rank = len(found.dims)
     order = operands[1].literal
     listed = tuple(reversed(range(rank))) if order is None else integers(order)
+    if not rank:
+        return emit.node("Identity", [emit.tensor(operands[0])])
     batch = [0] if emit.batched else []
     permutation = [*batch, *(emit.axis(axis, rank) for axis in listed)]
     return emit.node("Transpose", [emit.tensor(operands[0])], perm=permutation)

@@ -9,12 +9,14 @@ OPS = (
         "core.argmax",
         "ArgMax",
         np.argmax,
-        "Gives the index of the greatest element along an axis, the first of equal ones.",
+        "Gives the index of the greatest element along an axis, the first of equal ones; "
+        "NaN comes before all.",
     ),
     choosing_op(
         "core.argmin",
         "ArgMin",
         np.argmin,
-        "Gives the index of the least element along an axis, the first of equal ones.",
+        "Gives the index of the least element along an axis, the first of equal ones; "
+        "NaN comes before all.",
     ),
 )

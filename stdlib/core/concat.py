@@ -16,7 +16,7 @@ from ..lowering import (
     tensor_type,
 )
 from ..op import Argument, Emitter, Item, Op, Operand, OpTypeError, Param, Sample
-from ..rules import axis, common_dtype, constant_integer, same_size, tensor
+from ..rules import axis, common_dtype, common_item, constant_integer, same_size, tensor
 from ..values import integer, same_dtype
 
 
@@ -48,12 +48,12 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
 def joined_lists(along: Argument, lists: Sequence[ListType]) -> Type:
     if constant_integer(along, "axis") != 0:
         raise OpTypeError("axis", "0, because lists have no other axis")
+    item = lists[0].item
     for one in lists[1:]:
-        if one.item != lists[0].item:
-            raise OpTypeError("parts", f"lists of {lists[0].item}, not {one}")
+        item = common_item(item, one.item, "parts")
     bounds = [one.maximum for one in lists]
     known = [bound for bound in bounds if bound is not None]
-    return ListType(lists[0].item, sum(known) if len(known) == len(bounds) else None)
+    return ListType(item, sum(known) if len(known) == len(bounds) else None)
 
 
 def reference(along: int, *parts: Item) -> Item:

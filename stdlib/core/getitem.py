@@ -15,7 +15,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from ...dsl.dims import Dims
-from ...dsl.types import Dim, ListType, TensorType, Type
+from ...dsl.types import Dim, DimAny, ListType, TensorType, Type
 from ..lowering import MOVABLE, integers, require, tensor_type
 from ..op import (
     Argument,
@@ -55,7 +55,7 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
     for index in arguments[2:]:
         scalar_integer(index, "indices", dims)
     if isinstance(arguments[0].type, ListType):
-        return (list_type(arguments[0].type, spec),)
+        return (list_type(arguments[0].type, spec, dims),)
     found = tensor(arguments[0], "x", dims)
     named = sum(part != "..." for part in spec)
     if named > len(found.dims):
@@ -70,12 +70,14 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
     return (TensorType(found.dtype, tuple(result)),)
 
 
-def list_type(found: ListType, spec: tuple[Part, ...]) -> Type:
+def list_type(found: ListType, spec: tuple[Part, ...], dims: Dims) -> Type:
     if len(spec) != 1:
         raise OpTypeError("x", f"one index, because {found} is a list")
     part = spec[0]
+    if part == "...":
+        return found
     if not isinstance(part, tuple):
-        return found if part == "..." else found.item
+        return one_item(found.item, dims)
     if found.maximum is None or not all(isinstance(one, int | None) for one in part):
         return found
     # A slice of a shorter list is never longer than that of the longest one with steps forward
@@ -86,6 +88,14 @@ def list_type(found: ListType, spec: tuple[Part, ...]) -> Type:
         return found
     most = len(range(*slice(start, stop, step).indices(found.maximum)))
     return ListType(found.item, most)
+
+
+def one_item(item: Type, dims: Dims) -> Type:
+    """Return the type of one item: what `_` leaves open among the items is one size in it."""
+    if not isinstance(item, TensorType):
+        return item
+    sizes = (dims.fresh("n") if isinstance(dim, DimAny) else dim for dim in item.dims)
+    return TensorType(item.dtype, tuple(sizes))
 
 
 def sliced(part: Slice, size: Dim, dims: Dims) -> Dim:

@@ -59,7 +59,7 @@ def take_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
 
 
 def take(x: Item, indices: Item, axis: int) -> Item:
-    return scalar_or_array(np.asarray(np.take(array(x), array(indices).astype(np.int64), axis)))
+    return scalar_or_array(np.take(array(x), array(indices).astype(np.int64), axis))
 
 
 def lower_take(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tuple[str, ...]:

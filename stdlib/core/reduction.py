@@ -7,7 +7,7 @@ import numpy as np
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, DType, TensorType, Type
 from ..elementwise import Function
-from ..lowering import reduce, require, tensor_type
+from ..lowering import nan_flags, nan_of, reduce, require, tensor_type, with_nan
 from ..op import (
     Argument,
     Array,
@@ -88,7 +88,14 @@ def lower_to(op_type: str, allowed: frozenset[DType]) -> Lowering:
         if op_type in ("ReduceMax", "ReduceMin") and 0 in found.dims:
             raise Decline("there is no element to choose from")
         places = [emit.axis(axis, rank) for axis in listed]
-        return reduce(emit, op_type, x, places, bool(operands[2].literal))
+        keepdims = bool(operands[2].literal)
+        result = reduce(emit, op_type, x, places, keepdims)
+        if op_type in ("ReduceMax", "ReduceMin") and found.dtype.is_float:
+            # ONNX Runtime's kernels pass over NaN.
+            (flags,) = nan_flags(emit, x)
+            (any_nan,) = reduce(emit, "ReduceMax", flags, places, keepdims)
+            return with_nan(emit, any_nan, emit.constant(nan_of(found.dtype)), *result)
+        return result
 
     return lower
 

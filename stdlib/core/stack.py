@@ -16,7 +16,7 @@ from ..lowering import (
     unsqueeze,
 )
 from ..op import Argument, Emitter, Item, Op, Operand, OpTypeError, Param, Sample
-from ..rules import common_dtype, constant_integer, same_size, tensor
+from ..rules import common_dtype, common_item, constant_integer, same_size, tensor
 from ..values import array, integer, same_dtype, scalar_or_array, stacked
 
 
@@ -82,29 +82,13 @@ def unstack(x: Item) -> Item:
     return x if isinstance(x, list) else [scalar_or_array(item) for item in array(x)]
 
 
-def list_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
+def list_types(arguments: Sequence[Argument], _: Dims) -> tuple[Type, ...]:
     if not arguments:
         raise OpTypeError("items", "at least one item: an empty list has no type")
     first, *others = (argument.type for argument in arguments)
     for other in others:
-        first = common_item(first, other, dims)
+        first = common_item(first, other, "items")
     return (ListType(first, len(arguments)),)
-
-
-def common_item(left: Type, right: Type, dims: Dims) -> Type:
-    """Return the type of items of both types; where shapes differ a dimension is fresh."""
-    if left == right:
-        return left
-    if (
-        isinstance(left, TensorType)
-        and isinstance(right, TensorType)
-        and left.dtype is right.dtype
-        and len(left.dims) == len(right.dims)
-    ):
-        pairs = zip(left.dims, right.dims, strict=True)
-        joined = (one if one == other else dims.fresh("n") for one, other in pairs)
-        return TensorType(left.dtype, tuple(joined))
-    raise OpTypeError("items", f"items of one type, not {left} and {right}")
 
 
 def make_list(*items: Item) -> Item:
