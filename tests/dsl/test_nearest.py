@@ -1,6 +1,7 @@
 """The name that was probably meant."""
 
 import pytest
+
 from headrace.dsl.nearest import nearest
 
 
