@@ -1,0 +1,54 @@
+"""HTTP's content codings gzip and deflate, with a cap on what a body may inflate to."""
+
+import zlib
+
+_WBITS = {"gzip": 31, "deflate": 15}
+_PIECE = 1 << 16
+_LEVEL = 1  # tensors are large and links between services fast
+_SMALLEST = 512  # below this, what is saved does not pay for the work
+
+
+class BodyTooLarge(ValueError):
+    """The body holds more than the limit."""
+
+
+class CodingError(ValueError):
+    """The coding is unknown, or the body is not in it."""
+
+
+def decompress(body: bytes, coding: str, limit: int) -> bytes:
+    """Undo a content coding. Nothing is kept of a body until it is known to be within `limit`."""
+    bits = _WBITS.get(coding)
+    if bits is None:
+        raise CodingError(f"unknown Content-Encoding {coding!a}; gzip and deflate are known")
+    try:
+        _measure(body, bits, limit)
+        return zlib.decompress(body, bits)
+    except zlib.error as error:
+        raise CodingError(f"the body is no {coding}: {error}") from None
+
+
+def _measure(body: bytes, bits: int, limit: int) -> None:
+    inflater = zlib.decompressobj(bits)
+    total = len(inflater.decompress(body, _PIECE))
+    while inflater.unconsumed_tail and not inflater.eof:
+        total += len(inflater.decompress(inflater.unconsumed_tail, _PIECE))
+        if total > limit:
+            raise BodyTooLarge(f"the body inflates to more than {limit} bytes")
+
+
+def compress(body: bytes, accepted: str) -> tuple[bytes, str | None]:
+    """Return the body in a coding that the Accept-Encoding header allows, and which one."""
+    coding = _choose(accepted)
+    if coding is None or len(body) < _SMALLEST:
+        return body, None
+    deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WBITS[coding])
+    return deflater.compress(body) + deflater.flush(), coding
+
+
+def _choose(accepted: str) -> str | None:
+    for part in accepted.lower().split(","):
+        coding, _, quality = part.strip().partition(";")
+        if coding.strip() in _WBITS and quality.replace(" ", "") not in ("q=0", "q=0.0"):
+            return coding.strip()
+    return None

@@ -1,0 +1,154 @@
+"""Prometheus metrics: the engines' counts, under the names that dashboards know and our own.
+
+A collector reads a snapshot when it is scraped; nothing is counted twice and nothing is kept.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from .engine import Engine
+from .metrics import PipelineCounts, StageCounts
+from .request import Code
+
+_MODEL = ("model", "version")
+
+# The reasons that dashboards know; what is not here is OTHER.
+_REASONS = {
+    Code.OVERLOADED.value: "REJECTED",
+    Code.UNAVAILABLE.value: "REJECTED",
+    Code.DEADLINE.value: "REJECTED",
+    Code.CANCELLED.value: "CANCELED",
+    Code.FAILED.value: "BACKEND",
+}
+_ALL_REASONS = ("REJECTED", "CANCELED", "BACKEND", "OTHER")
+_NV_TOTAL = re.compile(rb"^((?:# (?:HELP|TYPE) )?nv_\w+?)_total\b", re.MULTILINE)
+_BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class EngineCollector(Collector):
+    """Yields the metrics of some engines whose pipelines are served as `version`."""
+
+    def __init__(self, engines: Iterable[Engine], version: str) -> None:
+        self._engines = tuple(engines)
+        self._version = version
+
+    def collect(self) -> Iterator[Metric]:
+        snapshots = [engine.metrics for engine in self._engines]
+        yield from _pipelines([p for each in snapshots for p in each.pipelines], self._version)
+        yield from _stages([stage for each in snapshots for stage in each.stages])
+
+
+def expose(collector: Collector) -> bytes:
+    """Return the collector's metrics in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    # The library ends every counter in `_total`; the names that dashboards ask for do not.
+    return _NV_TOTAL.sub(rb"\1", generate_latest(registry))
+
+
+def metrics_app(engines: Iterable[Engine], version: str) -> Starlette:
+    """Return the application of the metrics port."""
+    collector = EngineCollector(engines, version)
+
+    async def metrics(_: Request) -> Response:
+        return Response(expose(collector), media_type=CONTENT_TYPE_LATEST)
+
+    return Starlette(routes=[Route("/metrics", metrics)])
+
+
+def _pipelines(pipelines: Sequence[PipelineCounts], version: str) -> Iterator[Metric]:
+    failure = CounterMetricFamily(
+        "nv_inference_request_failure", "Requests that failed", labels=(*_MODEL, "reason")
+    )
+    for pipeline in pipelines:
+        reasons: dict[str, int] = dict.fromkeys(_ALL_REASONS, 0)
+        for code, count in pipeline.failures.items():
+            reasons[_REASONS.get(code, "OTHER")] += count
+        for reason, count in reasons.items():
+            failure.add_metric((pipeline.name, version, reason), count)
+    yield failure
+    for name, text, read in _COUNTERS:
+        counter = CounterMetricFamily(f"nv_inference_{name}", text, labels=_MODEL)
+        for pipeline in pipelines:
+            counter.add_metric((pipeline.name, version), read(pipeline))
+        yield counter
+    pending = GaugeMetricFamily(
+        "nv_inference_pending_request_count", "Requests that wait to start", labels=_MODEL
+    )
+    for pipeline in pipelines:
+        pending.add_metric((pipeline.name, version), pipeline.pending)
+    yield pending
+
+
+def _microseconds(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+_COUNTERS: tuple[tuple[str, str, Callable[[PipelineCounts], int]], ...] = (
+    ("request_success", "Requests answered", lambda p: p.successes),
+    ("count", "Inferences: requests answered", lambda p: p.successes),
+    ("exec_count", "Runs of the pipeline", lambda p: p.successes),
+    (
+        "request_duration_us",
+        "Time from admission to the answer",
+        lambda p: _microseconds(p.duration_seconds),
+    ),
+    (
+        "queue_duration_us",
+        "The part of it spent waiting to start",
+        lambda p: _microseconds(p.queue_seconds),
+    ),
+    ("compute_input_duration_us", "Part of compute_infer here", lambda _: 0),
+    (
+        "compute_infer_duration_us",
+        "The rest of it: all stages with their own queues",
+        lambda p: _microseconds(p.duration_seconds - p.queue_seconds),
+    ),
+    ("compute_output_duration_us", "Part of compute_infer here", lambda _: 0),
+)
+
+
+def _stages(stages: Sequence[StageCounts]) -> Iterator[Metric]:
+    for name, text, read in _STAGE_COUNTERS:
+        counter = CounterMetricFamily(f"headrace_stage_{name}", text, labels=("stage",))
+        for stage in stages:
+            counter.add_metric((stage.name,), read(stage))
+        yield counter
+    sizes = HistogramMetricFamily(
+        "headrace_stage_batch_size", "Rows of an execution", labels=("stage",)
+    )
+    for stage in stages:
+        buckets = [
+            (str(float(most)), sum(n for size, n in stage.sizes.items() if size <= most))
+            for most in _BATCH_SIZES
+        ]
+        buckets.append(("+Inf", sum(stage.sizes.values())))
+        rows = sum(size * count for size, count in stage.sizes.items())
+        sizes.add_metric((stage.name,), buckets, rows)
+    yield sizes
+
+
+_STAGE_COUNTERS: tuple[tuple[str, str, Callable[[StageCounts], float]], ...] = (
+    ("executions", "Executions of a stage", lambda stage: stage.executions),
+    ("rows", "Rows that a stage has run", lambda stage: stage.rows),
+    ("compute_seconds", "Time that a stage ran", lambda stage: stage.compute_seconds),
+    ("queue_seconds", "Time that rows waited for a stage", lambda stage: stage.queue_seconds),
+    (
+        "mixed_batches",
+        "Executions that held rows of more than one request",
+        lambda stage: stage.mixed,
+    ),
+)

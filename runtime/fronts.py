@@ -1,0 +1,167 @@
+"""The ports of a server and what serves them.
+
+One thread runs the event loop of HTTP, metrics and grpcio; the native gRPC carrier has its own.
+"""
+
+import asyncio
+import socket
+import tempfile
+import threading
+from collections.abc import AsyncGenerator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import uvicorn
+import uvloop
+from starlette.types import ASGIApp
+
+from .exposition import metrics_app
+from .grpc.aio import AioCarrier
+from .grpc.call import Methods
+from .grpc.methods import inference_methods
+from .http import HttpFront
+from .server_config import Carrier, ServerConfig
+from .service import Service
+
+_BACKLOG = 1024
+_KEEP_ALIVE = 75  # seconds; clients keep connections in pools
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """host:port of what is served, None where nothing is. `carrier` is what carries gRPC."""
+
+    http: str | None
+    grpc: str | None
+    metrics: str | None
+    carrier: Carrier
+
+
+class Fronts:
+    """Serves from construction until `close`."""
+
+    def __init__(self, service: Service, config: ServerConfig, server_version: str) -> None:
+        """Raises OSError when a port is taken."""
+        self._config = config
+        self._methods = inference_methods(service, server_version)
+        self._http = HttpFront(service, server_version)
+        self._metrics = metrics_app(service.engines, config.version)
+        started: Future[Addresses] = Future()
+        self._loop = uvloop.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(started,), name="headrace-fronts", daemon=True
+        )
+        self._thread.start()
+        self.addresses = started.result()
+
+    def close(self) -> None:
+        """Close all ports once the answers that are being sent are sent."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def _run(self, started: Future[Addresses]) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            try:
+                runner.run(self._serve(started))
+            except BaseException as error:
+                if started.done():
+                    raise
+                started.set_exception(error)
+
+    async def _serve(self, started: Future[Addresses]) -> None:
+        config = self._config
+        carrier = choose_carrier(config)
+        async with AsyncExitStack() as opened:
+
+            async def open_http(app: ASGIApp, port: int | None) -> str | None:
+                if port is None:
+                    return None
+                return await opened.enter_async_context(_http(app, config.host, port))
+
+            # Closed in reverse order, the native carrier last: it cannot wait until its last
+            # answers have left, and closing the others takes longer than that.
+            grpc = None
+            if config.grpc_port is not None:
+                grpc = await opened.enter_async_context(_grpc(config, carrier, self._methods))
+            http = await open_http(self._http, config.http_port)
+            metrics = await open_http(self._metrics, config.metrics_port)
+            started.set_result(Addresses(http, grpc, metrics, carrier))
+            await self._stop.wait()
+
+
+def choose_carrier(config: ServerConfig) -> Carrier:
+    """Return what carries gRPC; ValueError when it cannot do what is asked."""
+    if config.carrier is Carrier.NATIVE and config.grpc_tls is not None:
+        raise ValueError(f"{Carrier.NATIVE.value} has no TLS; take {Carrier.GRPCIO.value}")
+    if config.carrier is not Carrier.AUTO:
+        return config.carrier
+    if config.grpc_tls is not None or find_spec("pygrpc_native") is None:
+        return Carrier.GRPCIO
+    return Carrier.NATIVE
+
+
+@asynccontextmanager
+async def _http(app: ASGIApp, host: str, port: int) -> AsyncGenerator[str, None]:
+    with _listen(host, port) as listening:
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE,
+            )
+        )
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            yield _address(host, listening.getsockname()[1])
+        finally:
+            server.should_exit = True
+            await serving
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@asynccontextmanager
+async def _grpc(
+    config: ServerConfig, carrier: Carrier, methods: Methods
+) -> AsyncGenerator[str, None]:
+    address = _address(config.host, config.grpc_port or 0)
+    if carrier is Carrier.GRPCIO:
+        async with _aio(address, methods, config) as port:
+            yield _address(config.host, port)
+        return
+    from .grpc.native import NativeCarrier  # installed only where there are wheels for it
+
+    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+        fallback = str(Path(folder, "grpc"))
+        async with _aio(f"unix:{fallback}", methods, config):
+            native = NativeCarrier(address, methods, config.grpc_io_threads, fallback)
+            try:
+                yield _address(config.host, native.port)
+            finally:
+                native.close()
+
+
+@asynccontextmanager
+async def _aio(address: str, methods: Methods, config: ServerConfig) -> AsyncGenerator[int, None]:
+    server = AioCarrier(address, methods, config.limits.body, config.grpc_tls)
+    await server.start()
+    try:
+        yield server.port
+    finally:
+        await server.stop(config.grace)

@@ -1,0 +1,121 @@
+"""The carrier on grpcio: TLS, streams in both directions, and everything where the other is not.
+
+Runs on the event loop that starts it; a cheap pipeline runs there too.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from ..awaiting import wait_until_done
+from ..server_config import Tls
+from .call import CallError, Method, Methods, Pending
+from .status import Status
+
+_LOG = logging.getLogger(__name__)
+_STATUS = {code.value[0]: code for code in grpc.StatusCode}
+_IN_FLIGHT = 64  # answers of one stream that may be waited for at a time
+
+
+class AioCarrier:
+    """A grpcio server; `start` and `stop` belong to one event loop."""
+
+    def __init__(self, address: str, methods: Methods, limit: int, tls: Tls | None = None) -> None:
+        """Bind `address` (host:port or unix:path). `limit` is the largest message in bytes."""
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", limit),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+        self._server.add_generic_rpc_handlers((_Handlers(methods),))
+        if tls is None:
+            self.port = self._server.add_insecure_port(address)
+        else:
+            self.port = self._server.add_secure_port(address, _credentials(tls))
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self, grace: float) -> None:
+        """Take no more calls, and cancel those that are not done after `grace` seconds."""
+        await self._server.stop(grace)
+
+
+def _credentials(tls: Tls) -> grpc.ServerCredentials:
+    return grpc.ssl_server_credentials(
+        [(tls.key, tls.certificate)],
+        root_certificates=tls.client_authority,
+        require_client_auth=tls.client_authority is not None,
+    )
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    def __init__(self, methods: Methods) -> None:
+        # Without (de)serialisers grpcio hands over bytes.
+        self._handlers: dict[str, Any] = {  # Any: grpcio's stubs do not say
+            path: grpc.unary_unary_rpc_method_handler(_unary(method))
+            for path, method in methods.unary.items()
+        }
+        for path, method in methods.streams.items():
+            self._handlers[path] = grpc.stream_stream_rpc_method_handler(_stream(method))
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        return self._handlers.get(handler_call_details.method)
+
+
+def _unary(method: Method) -> Any:  # Any: as grpcio's stubs
+    async def call(payload: bytes, context: Any) -> bytes:
+        try:
+            answer = method(payload, context.time_remaining())
+            if isinstance(answer, bytes):
+                return answer
+            return await _finished(answer)
+        except CallError as error:
+            await context.abort(_STATUS[error.status], error.message)
+        except Exception:
+            _LOG.exception("a bug in headrace")
+            await context.abort(
+                _STATUS[Status.INTERNAL], "internal error in headrace; its log has more"
+            )
+        raise AssertionError("abort raises")
+
+    return call
+
+
+async def _finished(pending: Pending) -> bytes:
+    await wait_until_done(pending.future)
+    return pending.finish(pending.future)
+
+
+def _stream(method: Method) -> Any:  # Any: as grpcio's stubs
+    async def call(requests: AsyncIterator[bytes], context: Any) -> None:
+        answers: asyncio.Queue[bytes | Pending | None] = asyncio.Queue(_IN_FLIGHT)
+
+        async def read() -> None:
+            async for payload in requests:
+                await answers.put(method(payload, context.time_remaining()))
+            await answers.put(None)
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(read())
+                while (answer := await answers.get()) is not None:
+                    done = answer if isinstance(answer, bytes) else await _finished(answer)
+                    await context.write(done)
+        finally:
+            _cancel_all(answers)
+
+    return call
+
+
+def _cancel_all(answers: "asyncio.Queue[bytes | Pending | None]") -> None:
+    while not answers.empty():
+        answer = answers.get_nowait()
+        if isinstance(answer, Pending):
+            answer.future.cancel()

@@ -1,0 +1,47 @@
+"""The seam between the protocol and what carries it: a method takes bytes and answers bytes.
+
+A carrier calls a Method with the request's bytes and the seconds the call has left. It gets the
+answer's bytes, or a Pending whose future it waits for, cancels when the caller goes away, and
+hands to `finish` when it is done; or a CallError from either. A method with streams in both
+directions is called for each message and answers each, in order; its errors are messages too.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from ..request import Fault, Response
+from .status import STATUS, Status
+
+
+class CallError(Exception):
+    """A call that ends with a status other than OK. `request_id` is the caller's, if known."""
+
+    def __init__(self, status: Status, message: str, request_id: str = "") -> None:
+        self.status, self.message, self.request_id = status, message, request_id
+        super().__init__(message)
+
+
+def call_error(fault: Fault, request_id: str = "") -> CallError:
+    """Return the status that stands for a fault."""
+    return CallError(STATUS[fault.code], fault.message, request_id)
+
+
+class Pending(NamedTuple):
+    """An answer that is not there yet. `finish` takes the future when it is done, from any
+    thread, and returns the bytes or raises CallError."""
+
+    future: Future[Response]
+    finish: Callable[[Future[Response]], bytes]
+
+
+Method: TypeAlias = Callable[[bytes, float | None], bytes | Pending]
+
+
+@dataclass(frozen=True, slots=True)
+class Methods:
+    """The methods of a service by path (`/package.Service/Method`); `streams` go both ways."""
+
+    unary: Mapping[str, Method]
+    streams: Mapping[str, Method]

@@ -1,0 +1,168 @@
+"""The methods of `inference.GRPCInferenceService`."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from ..protocols.ext.model_configuration import model_config
+from ..protocols.messages import (
+    ModelInferRequest,
+    ModelStreamInferResponse,
+    message,
+    service_descriptor,
+)
+from ..protocols.metadata import as_message, model_metadata, server_metadata
+from ..protocols.protobuf_codec import decode_request, encode_response
+from ..request import Fault, Response
+from ..service import Service, explain
+from .call import CallError, Method, Methods, Pending, call_error
+from .status import Status
+
+SERVICE = "inference.GRPCInferenceService"
+
+
+def inference_methods(service: Service, version: str) -> Methods:
+    """Return every method of the service; those of extensions not served say so.
+
+    `version` is the server's, for its metadata.
+    """
+    served = {
+        "ServerLive": _answer("ServerLiveRequest", lambda _: _flag("ServerLive", "live", True)),
+        "ServerReady": _answer(
+            "ServerReadyRequest", lambda _: _flag("ServerReady", "ready", service.ready)
+        ),
+        "ModelReady": _answer(
+            "ModelReadyRequest", lambda m: _flag("ModelReady", "ready", _model_ready(service, m))
+        ),
+        "ServerMetadata": _answer(
+            "ServerMetadataRequest",
+            lambda _: as_message("ServerMetadataResponse", server_metadata(version)),
+        ),
+        "ModelMetadata": _answer(
+            "ModelMetadataRequest",
+            lambda m: as_message(
+                "ModelMetadataResponse", model_metadata(service.find(m.name, m.version))
+            ),
+        ),
+        "ModelConfig": _answer(
+            "ModelConfigRequest",
+            lambda m: as_message(
+                "ModelConfigResponse", {"config": model_config(service.find(m.name, m.version))}
+            ),
+        ),
+        "ModelInfer": partial(_infer, service),
+    }
+    names = [method.name for method in service_descriptor().methods]
+    unary = {_path(name): served.get(name, _unserved(name)) for name in names}
+    stream = _path("ModelStreamInfer")
+    del unary[stream]
+    return Methods(unary, {stream: partial(_stream_infer, service)})
+
+
+def _path(name: str) -> str:
+    return f"/{SERVICE}/{name}"
+
+
+def _flag(name: str, field: str, value: bool) -> Any:  # Any: a message
+    return message(f"{name}Response")(**{field: value})
+
+
+def _model_ready(service: Service, request: Any) -> bool:  # Any: a message
+    try:
+        service.find(request.name, request.version)
+    except Fault:
+        return False
+    return service.ready
+
+
+def _answer(request: str, respond: Callable[[Any], Any]) -> Method:  # Any: messages
+    """Return a method that answers at once."""
+    kind = message(request)
+
+    def method(payload: bytes, _: float | None) -> bytes:
+        try:
+            return respond(_parse(kind, payload)).SerializeToString()
+        except Fault as fault:
+            raise call_error(fault) from None
+
+    return method
+
+
+def _unserved(name: str) -> Method:
+    def method(_: bytes, __: float | None) -> bytes:
+        raise CallError(Status.UNIMPLEMENTED, f"{name} is not served")
+
+    return method
+
+
+def _parse(kind: Any, payload: bytes) -> Any:  # Any: a message class and its message
+    try:
+        return kind.FromString(payload)
+    except DecodeError:
+        raise CallError(
+            Status.INVALID_ARGUMENT, f"the bytes are no {kind.DESCRIPTOR.name}"
+        ) from None
+
+
+def _infer(
+    service: Service,
+    payload: bytes,
+    remaining: float | None,
+    wrap: Callable[[Any], Any] = lambda response: response,  # Any: messages
+) -> bytes | Pending:
+    """Begin an inference. `wrap` makes what is sent of a ModelInferResponse."""
+    if len(payload) > service.limits.body:
+        raise CallError(
+            Status.RESOURCE_EXHAUSTED,
+            f"the request has {len(payload)} bytes, the limit is {service.limits.body}",
+        )
+    asked = _parse(ModelInferRequest, payload)
+    try:
+        model = service.find(asked.model_name, asked.model_version)
+        request = decode_request(model, asked, service.limits, service.now(), remaining)
+        outcome = service.begin(model, request)
+        if isinstance(outcome, Response):
+            return wrap(encode_response(model, outcome)).SerializeToString()
+    except Exception as error:
+        raise call_error(explain(error, asked.id), asked.id) from error
+
+    def finish(future: Future[Response]) -> bytes:
+        try:
+            return wrap(encode_response(model, future.result())).SerializeToString()
+        except Exception as error:
+            raise call_error(explain(error, asked.id), asked.id) from error
+
+    return Pending(outcome, finish)
+
+
+def _stream_infer(service: Service, payload: bytes, remaining: float | None) -> bytes | Pending:
+    """Begin an inference of a stream, whose errors are messages that carry the request's id."""
+    try:
+        outcome = _infer(service, payload, remaining, _in_stream)
+    except CallError as error:
+        return _error_in_stream(error)
+    if isinstance(outcome, bytes):
+        return outcome
+    begun = outcome
+
+    def finish(future: Future[Response]) -> bytes:
+        try:
+            return begun.finish(future)
+        except CallError as error:
+            return _error_in_stream(error)
+
+    return Pending(begun.future, finish)
+
+
+def _in_stream(response: Any) -> Any:  # Any: messages
+    response.parameters["triton_final_response"].bool_param = True
+    return ModelStreamInferResponse(infer_response=response)
+
+
+def _error_in_stream(error: CallError) -> bytes:
+    answer = ModelStreamInferResponse(error_message=error.message)
+    answer.infer_response.id = error.request_id
+    return answer.SerializeToString()

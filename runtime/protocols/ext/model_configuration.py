@@ -1,0 +1,108 @@
+"""Extension: a pipeline's configuration, in the words of the protocol."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ....compiler.plan import (
+    Block,
+    BranchStep,
+    CallStep,
+    EachStep,
+    OnnxSegment,
+    PythonSegment,
+    Segment,
+    SwitchStep,
+)
+from ..forms import Form
+from ..models import Model
+
+NAMES = ("model_configuration",)
+
+# The type of each value as written in the source, which datatypes and dims cannot tell:
+# `string` and `bytes` are both BYTES.
+TYPE_PARAMETER = "headrace.type."
+
+
+def model_config(model: Model) -> dict[str, Any]:  # Any: JSON
+    """Return the JSON form of `ModelConfig`. `dims` are without the batch axis."""
+    optional = {p.field.name for p in model.pipeline.parameters if p.has_default}
+    inputs = [
+        tensor | ({"optional": True} if form.optional or form.name in optional else {})
+        for form in model.inputs.values()
+        for tensor in _tensors(form)
+    ]
+    config: dict[str, Any] = {
+        "name": model.name,
+        "platform": "headrace",
+        "backend": "headrace",
+        "version_policy": {"latest": {"num_versions": 1}},
+        "max_batch_size": model.pipeline.batch or 0,
+        "input": inputs,
+        "output": [tensor for form in model.outputs.values() for tensor in _tensors(form)],
+        "instance_group": _instances(model),
+        "model_transaction_policy": {"decoupled": False},
+        "parameters": {
+            TYPE_PARAMETER + form.name: {"string_value": str(form.type)}
+            for form in (*model.inputs.values(), *model.outputs.values())
+        },
+    }
+    if batching := _batching(model):
+        config["dynamic_batching"] = batching
+    return config
+
+
+def _tensors(form: Form) -> Iterator[dict[str, Any]]:  # Any: JSON
+    for name, datatype, shape in form.metadata():
+        dims = shape[1:] if form.batched and len(shape) > 1 and name == form.name else shape
+        kind = "STRING" if datatype.name == "BYTES" else datatype.name
+        yield {"name": name, "data_type": f"TYPE_{kind}", "dims": list(dims)}
+
+
+def _segments(model: Model) -> tuple[Segment, ...]:
+    """Return the segments that the pipeline runs, in the order of the plan."""
+    used = set(_called(model.pipeline.body))
+    return tuple(segment for i, segment in enumerate(model.plan.segments) if i in used)
+
+
+def _called(block: Block) -> Iterator[int]:
+    for step in block.steps:
+        match step:
+            case CallStep():
+                yield step.segment
+            case BranchStep():
+                yield from (*_called(step.then), *_called(step.orelse))
+            case SwitchStep():
+                for _, arm in step.cases:
+                    yield from _called(arm)
+                yield from _called(step.default)
+            case EachStep():
+                yield from _called(step.body)
+            case _:
+                pass
+
+
+def _instances(model: Model) -> list[dict[str, Any]]:  # Any: JSON
+    groups: list[dict[str, Any]] = []
+    for segment in _segments(model):
+        if isinstance(segment, OnnxSegment):
+            device, _, index = segment.device.partition(":")
+            where = {"gpus": [int(index or 0)]} if device == "gpu" else {}
+            kind = "KIND_GPU" if device == "gpu" else "KIND_CPU"
+            count = segment.instances or 1
+            groups.append({"name": segment.name, "kind": kind, "count": count, **where})
+    return groups
+
+
+def _batching(model: Model) -> dict[str, Any]:  # Any: JSON
+    """Return the queues of all stages in one: every preferred size, the longest wait."""
+    batchings = [
+        segment.batching
+        for segment in _segments(model)
+        if isinstance(segment, OnnxSegment | PythonSegment) and segment.batching is not None
+    ]
+    if not batchings:
+        return {}
+    return {
+        "preferred_batch_size": sorted({size for each in batchings for size in each.prefer}),
+        "max_queue_delay_microseconds": round(max(each.wait for each in batchings) * 1e6),
+    }

@@ -1,0 +1,173 @@
+"""From the tensors of a request to the values that the engine takes."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from ...stdlib.op import Item
+from ..request import RequestError
+from .datatypes import INT64, Datatype
+from .forms import Array, Form, Kind, Shape, objects
+from .models import Model
+from .names import shown
+from .raw import Flat, RawError
+
+Source = TypeVar("Source")
+
+
+class Given(NamedTuple, Generic[Source]):
+    """A tensor as a request declares it; `source` is where its values still are."""
+
+    datatype: str
+    shape: Shape
+    source: Source
+
+
+def read_inputs(
+    model: Model,
+    given: Mapping[str, Given[Source]],
+    read: Callable[[Source, Datatype, int], Flat],
+) -> dict[str, Item]:
+    """Make the engine's inputs; nothing is read before its name, datatype and shape are good.
+
+    `read` takes that many elements from a source and raises RawError when they are not there.
+    """
+    items: dict[str, Item] = {}
+    for name, (datatype, shape, source) in given.items():
+        form = model.inputs.get(name)
+        if form is None:
+            _require_partner(model, name, given)
+            continue
+        if datatype != form.datatype.name:
+            raise RequestError(
+                f"input `{name}` ({form.type}) wants {form.datatype.name}, got {shown(datatype)}",
+                pipeline=model.name,
+            )
+        ragged = form.kind is Kind.RAGGED and form.shape_name in given
+        count = accept_shape(form, shape, ragged)
+        try:
+            flat = read(source, form.datatype, count)
+        except RawError as error:
+            raise RequestError(f"input `{name}`: {error}", pipeline=model.name) from None
+        if ragged:
+            items[name] = make_ragged_item(form, flat, _read_shapes(form, given, read))
+        else:
+            items[name] = make_item(form, shape, flat)
+    return items
+
+
+def _require_partner(model: Model, name: str, given: Mapping[str, Given[Source]]) -> None:
+    form = model.shape_inputs.get(name)
+    if form is None:
+        raise RequestError(
+            f"there is no input {shown(name)}; the inputs are {model.valid_inputs}",
+            pipeline=model.name,
+        )
+    if form.name not in given:
+        raise RequestError(f"input `{name}` came without `{form.name}`", pipeline=model.name)
+
+
+def _read_shapes(
+    form: Form, given: Mapping[str, Given[Source]], read: Callable[[Source, Datatype, int], Flat]
+) -> Array:
+    name = form.shape_name
+    datatype, shape, source = given[name]
+    count = element_count(name, shape)
+    if datatype != INT64.name or len(shape) != 2 or shape[1] != len(form.dims):
+        raise RequestError(f"input `{name}` wants INT64 of shape [-1, {len(form.dims)}]")
+    try:
+        return np.asarray(read(source, INT64, count)).reshape(shape)
+    except RawError as error:
+        raise RequestError(f"input `{name}`: {error}") from None
+
+
+_HIGHEST_RANK = 32
+# Beyond this NumPy cannot index, whatever the width.
+_MOST_ELEMENTS = 1 << 48
+
+
+def element_count(name: str, shape: Shape) -> int:
+    """Multiply a declared shape; RequestError when it is negative or absurd."""
+    if len(shape) > _HIGHEST_RANK:
+        raise RequestError(f"input `{name}` has {len(shape)} dimensions")
+    if any(size < 0 for size in shape):
+        raise RequestError(f"input `{name}`: shape {list(shape)} has a negative dimension")
+    if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
+        raise RequestError(f"input `{name}`: shape {list(shape)} has too many elements")
+    return math.prod(shape)
+
+
+def accept_shape(form: Form, shape: Shape, ragged: bool = False) -> int:
+    """Return the number of elements of a declared shape; RequestError when it does not fit.
+
+    `ragged` says that a tensor `NAME_shape` comes along.
+    """
+    count = element_count(form.name, shape)
+    if not (len(shape) == 1 if ragged else _fits(form, shape)):
+        wants = " with its shapes ".join(str(list(tensor.shape)) for tensor in form.metadata())
+        raise RequestError(
+            f"input `{form.name}` ({form.type}) wants shape {wants}, got {list(shape)}"
+        )
+    return count
+
+
+def _fits(form: Form, shape: Shape) -> bool:
+    """Whether the rank is right; sizes are for the engine, which knows what is bound to what."""
+    rank = len(shape) - form.leading
+    if form.kind is Kind.SCALAR:
+        return rank == 0 or (rank == 1 and shape[-1] == 1)
+    return rank == len(form.dims)
+
+
+def make_item(form: Form, shape: Shape, flat: Flat) -> Item:
+    """Make the engine's value of a tensor whose shape `accept_shape` has let through."""
+    if not isinstance(flat, np.ndarray):
+        return _strings(form, shape, flat)
+    if form.kind is Kind.TENSOR:
+        return flat.reshape(shape)
+    if form.kind is Kind.SCALAR:
+        return flat if form.batched else flat.reshape(())
+    return _listed(form, flat.reshape(shape))
+
+
+def _strings(form: Form, shape: Shape, flat: Sequence[str | bytes]) -> Item:
+    values = _typed(form, flat)
+    if form.kind is Kind.SCALAR:
+        return list(values) if form.batched else values[0]
+    array = objects(values).reshape(shape)
+    return array if form.kind is Kind.TENSOR else _listed(form, array)
+
+
+def _typed(form: Form, flat: Sequence[str | bytes]) -> Sequence[str] | Sequence[bytes]:
+    """Return `str` for a `string`, `bytes` for `bytes`, whichever the carrier gave."""
+    if not form.text:
+        return [value.encode() if isinstance(value, str) else value for value in flat]
+    try:
+        return [value if isinstance(value, str) else value.decode() for value in flat]
+    except UnicodeDecodeError:
+        raise RequestError(f"input `{form.name}` is a string, but its bytes are no UTF-8") from None
+
+
+def _listed(form: Form, array: Array) -> Item:
+    return [list(row) for row in array] if form.nested else list(array)
+
+
+def make_ragged_item(form: Form, flat: Flat, shapes: Array) -> Item:
+    """Make a list of the flat values and the rows of `NAME_shape`."""
+    rows = [tuple(map(int, row)) for row in shapes]
+    sizes = [element_count(form.shape_name, row) for row in rows]
+    if sum(sizes) != len(flat):
+        raise RequestError(
+            f"input `{form.shape_name}` speaks of {sum(sizes)} values, "
+            f"but `{form.name}` holds {len(flat)}"
+        )
+    values = flat if isinstance(flat, np.ndarray) else objects(_typed(form, flat))
+    elements: list[Item] = []
+    start = 0
+    for size, shape in zip(sizes, rows, strict=True):
+        element = values[start : start + size].reshape(shape)
+        elements.append(list(element) if form.nested else element)
+        start += size
+    return elements

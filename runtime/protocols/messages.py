@@ -1,0 +1,33 @@
+"""The protocol's protobuf messages, in a descriptor pool of their own.
+
+`descriptors.binpb` is what protoc makes of `inference.proto` (a FileDescriptorSet with its
+import). It goes to a private pool because a process that also holds a stock client has a message
+`inference.ModelInferRequest` in the default pool already, and a pool takes each name once. The
+set is data, not code, so that any protobuf runtime since 5 reads it.
+"""
+
+from importlib.resources import files
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import ServiceDescriptor
+
+DESCRIPTORS = files(__spec__.parent).joinpath("descriptors.binpb").read_bytes()
+_POOL = descriptor_pool.DescriptorPool()
+for _file in descriptor_pb2.FileDescriptorSet.FromString(DESCRIPTORS).file:
+    _POOL.AddSerializedFile(_file.SerializeToString())
+
+
+def message(name: str) -> Any:  # Any: made at run time, pyright cannot know its fields
+    """Return the class of a message of package `inference`."""
+    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"inference.{name}"))
+
+
+def service_descriptor() -> ServiceDescriptor:
+    """Return the service's descriptor: its methods with their message types."""
+    return _POOL.FindServiceByName("inference.GRPCInferenceService")
+
+
+ModelInferRequest = message("ModelInferRequest")
+ModelInferResponse = message("ModelInferResponse")
+ModelStreamInferResponse = message("ModelStreamInferResponse")

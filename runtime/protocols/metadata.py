@@ -1,0 +1,42 @@
+"""What a server and its models say of themselves, as JSON values and as messages."""
+
+from typing import Any
+
+from google.protobuf import json_format
+
+from .ext import extensions
+from .forms import TensorMetadata
+from .messages import message
+from .models import Model
+
+SERVER_NAME = "headrace"
+PLATFORM = "headrace"
+
+
+def server_metadata(version: str) -> dict[str, Any]:  # Any: JSON
+    """Return the server's name, version and extensions."""
+    return {"name": SERVER_NAME, "version": version, "extensions": list(extensions())}
+
+
+def model_metadata(model: Model) -> dict[str, Any]:  # Any: JSON
+    """Return a model's tensors, the batch axis included; -1 is any size."""
+    return {
+        "name": model.name,
+        "versions": [model.version],
+        "platform": PLATFORM,
+        "inputs": [_tensor(t) for form in model.inputs.values() for t in form.metadata()],
+        "outputs": [_tensor(t) for form in model.outputs.values() for t in form.metadata()],
+    }
+
+
+def _tensor(tensor: TensorMetadata) -> dict[str, Any]:  # Any: JSON
+    return {
+        "name": tensor.name,
+        "datatype": tensor.datatype.name,
+        "shape": list(tensor.shape),
+    }
+
+
+def as_message(name: str, content: dict[str, Any]) -> Any:  # Any: JSON in, a message out
+    """Return the message of package `inference` whose JSON form is `content`."""
+    return json_format.ParseDict(content, message(name)())

@@ -1,0 +1,86 @@
+"""Pipelines as the protocol's models: how one is found by name and version."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ...compiler.plan import PipelinePlan, Plan
+from ..request import Code, Fault, RequestError
+from .forms import Form, Kind, NoForm, form_of
+from .names import is_name, shown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A pipeline with the forms of its values. `shape_inputs` and `shape_outputs` map each
+    `NAME_shape` to the ragged value that it belongs to."""
+
+    name: str
+    version: str
+    plan: Plan
+    pipeline: PipelinePlan
+    inputs: Mapping[str, Form]
+    outputs: Mapping[str, Form]
+    shape_inputs: Mapping[str, Form]
+    shape_outputs: Mapping[str, Form]
+
+    @property
+    def valid_inputs(self) -> str:
+        return ", ".join(f"`{name}`" for name in (*self.inputs, *self.shape_inputs)) or "none"
+
+    @property
+    def valid_outputs(self) -> str:
+        return ", ".join(f"`{name}`" for name in (*self.outputs, *self.shape_outputs)) or "none"
+
+    def wanted(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the results that hold the named outputs, in the order asked for.
+
+        The two tensors of a ragged result come together, whichever is named.
+        """
+        results: dict[str, None] = {}
+        for name in names:
+            form = self.outputs.get(name) or self.shape_outputs.get(name)
+            if form is None:
+                raise RequestError(
+                    f"there is no output {shown(name)}; the outputs are {self.valid_outputs}",
+                    pipeline=self.name,
+                )
+            results[form.name] = None
+        return tuple(results)
+
+
+def model_of(plan: Plan, pipeline: PipelinePlan, version: str) -> Model:
+    """Prepare a pipeline for the wire; NoForm, naming it, when one of its values cannot travel."""
+    batched = pipeline.batch is not None
+    try:
+        inputs = [form_of(parameter.field, batched) for parameter in pipeline.parameters]
+        outputs = [form_of(field, batched) for field in pipeline.results]
+    except NoForm as error:
+        raise NoForm(f"pipeline `{pipeline.name}` cannot be served: {error}") from None
+    return Model(
+        pipeline.name,
+        version,
+        plan,
+        pipeline,
+        _by_name(inputs),
+        _by_name(outputs),
+        _by_shape_name(inputs),
+        _by_shape_name(outputs),
+    )
+
+
+def _by_name(forms: Iterable[Form]) -> Mapping[str, Form]:
+    return MappingProxyType({form.name: form for form in forms})
+
+
+def _by_shape_name(forms: Iterable[Form]) -> Mapping[str, Form]:
+    ragged = (form for form in forms if form.kind is Kind.RAGGED)
+    return MappingProxyType({form.shape_name: form for form in ragged})
+
+
+def unknown_model(name: str, version: str) -> Fault:
+    """Return the fault for a model that is not served, in the words that clients look for."""
+    if not is_name(name) or (version and not is_name(version)):
+        return Fault(Code.NOT_FOUND, f"Request for unknown model: {shown(name)} is no model's name")
+    which = f"'{name}'" + (f" version {version}" if version else "")
+    return Fault(Code.NOT_FOUND, f"Request for unknown model: {which} is not found")

@@ -1,0 +1,131 @@
+"""Requests and responses as protobuf messages."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..request import Request, RequestError, Response
+from .datatypes import Datatype
+from .ext.parameters import free_parameters
+from .ext.schedule_policy import read_urgency
+from .inputs import Given, read_inputs
+from .limits import Limits
+from .messages import ModelInferResponse
+from .models import Model
+from .parameters import Parameters, refuse_unserved
+from .raw import Flat, RawError, read_raw, write_raw
+from .results import result_tensors
+
+# The field of `InferTensorContents` that holds each datatype. FP16 and BF16 have none.
+_CONTENTS: Mapping[str, str] = {
+    "BOOL": "bool_contents",
+    "INT8": "int_contents",
+    "INT16": "int_contents",
+    "INT32": "int_contents",
+    "INT64": "int64_contents",
+    "UINT8": "uint_contents",
+    "UINT16": "uint_contents",
+    "UINT32": "uint_contents",
+    "UINT64": "uint64_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+    "BYTES": "bytes_contents",
+}
+
+
+def decode_request(
+    model: Model,
+    message: Any,  # Any: a ModelInferRequest
+    limits: Limits,
+    now: float,
+    remaining: float | None,
+) -> Request:
+    """Turn a ModelInferRequest to a Request.
+
+    `now` is the engine's clock; `remaining` the seconds that the call itself has left.
+    """
+    given = _given(model, message, limits)
+    if message.raw_input_contents:
+        inputs = read_inputs(model, given, read_raw)
+    else:
+        inputs = read_inputs(model, given, _read_contents)
+    if len(message.id) > limits.id_length:
+        raise RequestError(f"the id is longer than {limits.id_length} characters")
+    outputs = None
+    if message.outputs:
+        for output in message.outputs:
+            refuse_unserved(_parameters(output.parameters), limits)
+        outputs = model.wanted(output.name for output in message.outputs)
+    if not message.parameters and remaining is None:
+        return Request(model.name, inputs, message.id, outputs=outputs)
+    parameters = _parameters(message.parameters)
+    refuse_unserved(parameters, limits)
+    timeout, priority = read_urgency(parameters)
+    times = [time for time in (timeout, remaining) if time is not None]
+    return Request(
+        model.name,
+        inputs,
+        message.id,
+        deadline=now + min(times) if times else None,
+        priority=priority,
+        outputs=outputs,
+        parameters=free_parameters(parameters),
+    )
+
+
+def _given(model: Model, message: Any, limits: Limits) -> dict[str, Given[Any]]:
+    tensors, raws = message.inputs, message.raw_input_contents
+    if len(tensors) > limits.tensors or len(message.outputs) > limits.tensors:
+        raise RequestError(f"more than {limits.tensors} tensors", pipeline=model.name)
+    if raws and len(raws) != len(tensors):
+        raise RequestError(
+            f"{len(tensors)} inputs, but raw_input_contents has {len(raws)} entries",
+            pipeline=model.name,
+        )
+    given: dict[str, Given[Any]] = {}
+    for index, tensor in enumerate(tensors):
+        if tensor.parameters:
+            refuse_unserved(_parameters(tensor.parameters), limits)
+        if raws and tensor.HasField("contents"):
+            raise RequestError("inputs are either all raw or all typed", pipeline=model.name)
+        source = raws[index] if raws else tensor.contents
+        given[tensor.name] = Given(tensor.datatype, tuple(tensor.shape), source)
+    if len(given) != len(tensors):
+        raise RequestError("an input is given twice", pipeline=model.name)
+    return given
+
+
+def _read_contents(contents: Any, datatype: Datatype, count: int) -> Flat:
+    field = _CONTENTS.get(datatype.name)
+    if field is None:
+        raise RawError(f"{datatype.name} travels only in raw_input_contents")
+    values = getattr(contents, field)
+    if len(values) != count:
+        raise RawError(f"{count} elements declared, but {field} holds {len(values)}")
+    if not datatype.width:
+        return list(values)
+    try:
+        return np.array(values, datatype.numpy)
+    except OverflowError:
+        raise RawError(f"a value does not fit in {datatype.name}") from None
+
+
+def _parameters(parameters: Any) -> Parameters:
+    return {
+        name: getattr(parameter, parameter.WhichOneof("parameter_choice") or "bool_param")
+        for name, parameter in parameters.items()
+    }
+
+
+def encode_response(model: Model, response: Response) -> Any:
+    """Turn a Response to a ModelInferResponse."""
+    message = ModelInferResponse(model_name=model.name, model_version=model.version, id=response.id)
+    for name, item in response.outputs.items():
+        for tensor in result_tensors(model.outputs[name], item):
+            output = message.outputs.add()
+            output.name = tensor.name
+            output.datatype = tensor.datatype.name
+            output.shape.extend(tensor.shape)
+            message.raw_output_contents.append(write_raw(tensor.flat))
+    return message
