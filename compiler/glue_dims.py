@@ -1,12 +1,13 @@
 """The sizes of a model call in the words of the model's own signature, and the other way round."""
 
-from collections.abc import Callable
+from dataclasses import replace
 
 from ..dsl.dims import Dims
 from ..dsl.linear import variables
-from ..dsl.types import Dim, DimAny, DimArith, DimVar, TensorType
+from ..dsl.types import Dim, DimAny, DimVar, TensorType, Type
 from .graph import Check, ModelDef, Node
-from .rewrite import type_dims
+from .map_dims import map_dim, map_dims
+from .rewrite import same_form, type_dims
 
 
 class CallSizes:
@@ -18,7 +19,9 @@ class CallSizes:
         self._to_call: dict[DimVar, Dim] = {}
         self._own = {v for field in fields for dim in type_dims(field.type) for v in variables(dim)}
         for field, value in zip(fields, (*call.inputs, *call.outputs), strict=True):
-            for own, given in zip(type_dims(field.type), type_dims(value.type), strict=False):
+            if not same_form(field.type, value.type):
+                continue  # a list in place of a tensor: its item's sizes are not those of axes
+            for own, given in zip(type_dims(field.type), type_dims(value.type), strict=True):
                 if isinstance(own, DimVar):
                     self._to_call.setdefault(own, given)
                     if not isinstance(given, int | DimAny):
@@ -31,30 +34,34 @@ class CallSizes:
         """
         return TensorType(type.dtype, tuple(self._of_model(dim) for dim in type.dims))
 
+    def of_call(self, type: Type) -> Type:
+        """Return a type of the model with the dimensions of the call."""
+        return map_dims(type, lambda one: self._to_call.get(one, one))
+
+    def check_of_call(self, check: Check) -> Check | None:
+        """Return a check of the model with the sizes of the call, None if it surely holds."""
+        if self.holds(check):
+            return None
+        left, right = (
+            map_dim(dim, lambda one: self._to_call.get(one, one))
+            for dim in (check.left, check.right)
+        )
+        return replace(check, left=left, right=right)
+
     def holds(self, check: Check) -> bool:
         """Tell whether a check of the model surely holds for the sizes of the call."""
         if not (variables(check.left) | variables(check.right)) <= self._to_call.keys():
             return False
-        left = _replaced(check.left, lambda one: self._to_call[one])
-        right = _replaced(check.right, lambda one: self._to_call[one])
+        left = map_dim(check.left, lambda one: self._to_call[one])
+        right = map_dim(check.right, lambda one: self._to_call[one])
         return Dims().holds(left, check.op, right) is True
 
     def _of_model(self, dim: Dim) -> Dim:
         if dim in self._to_model:
             return self._to_model[dim]
-        return _replaced(dim, lambda one: self._to_model.get(one) or self._apart(one))
+        return map_dim(dim, lambda one: self._to_model.get(one) or self._apart(one))
 
     def _apart(self, one: DimVar) -> DimVar:
         while one in self._own:
             one = DimVar(one.name, one.uid + 1_000_000)
         return one
-
-
-def _replaced(dim: Dim, new: Callable[[DimVar], Dim]) -> Dim:
-    match dim:
-        case DimVar():
-            return new(dim)
-        case DimArith(op, left, right):
-            return DimArith(op, _replaced(left, new), _replaced(right, new))
-        case _:
-            return dim

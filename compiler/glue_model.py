@@ -1,12 +1,11 @@
 """Builds the model that a cluster becomes: ops before and after as nodes of its own graph."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import onnx
 
-from ..dsl.linear import variables
-from ..dsl.types import Dim, DimVar, Field, Signature, Type
+from ..dsl.types import Field, Signature
 from ..stdlib.lowering import tensor_type
 from ..stdlib.op import Decline, Operand
 from .glue_cluster import Cluster, is_literal, literal_operand, op_of
@@ -14,11 +13,11 @@ from .glue_dims import CallSizes
 from .graph import Check, ModelDef, Node, Value
 from .onnx_emit import Sheet, value_info, write_op
 from .onnx_merge import new_model, require_plain
-from .onnx_names import tensor_names
+from .onnx_names import tensor_names, unused
 from .onnx_opset import default_opset
 from .onnx_order import move_transposes_first
 from .onnx_store import OnnxStore
-from .rewrite import Uses, type_dims
+from .rewrite import Uses, sizes, sizes_of
 
 ROWS = "rows"
 """The name of the batch axis of new inputs and outputs."""
@@ -88,9 +87,9 @@ class _Gluing:
                 output_axes=tuple(one.axis for one in outputs),
                 content=store.blob(proto),
                 members=(
-                    *map(_short, self.cluster.before),
+                    *map(_name, self.cluster.before),
                     *(self.model.members or (self.model.name,)),
-                    *map(_short, self.cluster.after),
+                    *map(_name, self.cluster.after),
                 ),
                 checks=checks,
             ),
@@ -133,7 +132,7 @@ class _Gluing:
         """Declare a new input or output for a value of the graph."""
         type = tensor_type(value.type)
         tensor = self.sheet.name(stem)
-        field = Field(_unused(stem, self.field_names), self.sizes.of_model(type))
+        field = Field(unused(stem, self.field_names), self.sizes.of_model(type))
         return _Border(value, field, axis, tensor, value_info(tensor, type, axis, ROWS))
 
     def _write_before(self, inputs: Sequence[_Border]) -> list[onnx.NodeProto]:
@@ -186,7 +185,7 @@ class _Gluing:
                     continue
                 type = tensor_type(value.type)
                 tensor = self.sheet.name(f"{stem}_out")
-                field = Field(_unused(stem, names), self.sizes.of_model(type))
+                field = Field(unused(stem, names), self.sizes.of_model(type))
                 declared = value_info(tensor, type, axis, ROWS)
                 outputs.append(_Border(value, field, axis, tensor, declared))
         for one in outputs:
@@ -214,18 +213,20 @@ class _Gluing:
             tensors[value, axis] = name
 
     def _checks(
-        self, signature: Signature, inputs: Iterable[_Border], outputs: Iterable[_Border]
+        self, signature: Signature, inputs: Sequence[_Border], outputs: Sequence[_Border]
     ) -> tuple[Check, ...]:
-        """Return the model's checks. Each must still see its sizes, or hold for this call."""
-        seen = {dim for one in (*signature.params, *signature.results) for dim in _plain(one.type)}
-        kept = [check for check in self.model.checks if _sizes_of(check) <= seen]
+        """Return the model's checks. Each must still see its sizes, or hold for this call; so
+        must those of other stages, which find sizes in the shapes of values."""
+        seen = {dim for one in (*signature.params, *signature.results) for dim in sizes(one.type)}
+        kept = [check for check in self.model.checks if sizes_of(check) <= seen]
         for check in self.model.checks:
             if check not in kept and not self.sizes.holds(check):
                 raise Decline(f"`{check.text}` is checked of sizes that would be inside")
-        visible = {dim for one in (*inputs, *outputs) for dim in _plain(one.value.type)}
-        for check in self.cluster.call.checks:
-            if not _sizes_of(check) <= visible:
-                raise Decline(f"`{check.text}` is checked of sizes that would be inside")
+        visible = {dim for one in (*inputs, *outputs) for dim in sizes(one.value.type)}
+        for value in (*self.made_by, *self.cluster.call.outputs):
+            hidden = (sizes(value.type) & self.uses.checked) - visible
+            if hidden:
+                raise Decline(f"the size `{min(map(str, hidden))}` is checked and would be inside")
         return tuple(kept)
 
     def _assembled(
@@ -248,23 +249,5 @@ class _Gluing:
         return new
 
 
-def _plain(type: Type) -> set[Dim]:
-    return {dim for dim in type_dims(type) if isinstance(dim, DimVar)}
-
-
-def _sizes_of(check: Check) -> frozenset[DimVar]:
-    return variables(check.left) | variables(check.right)
-
-
-def _short(node: Node) -> str:
-    return op_of(node).name.rpartition(".")[2]
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    """Return a name like `name` that is not taken, and take it."""
-    found, count = name, 1
-    while found in taken:
-        count += 1
-        found = f"{name}_{count}"
-    taken.add(found)
-    return found
+def _name(node: Node) -> str:
+    return op_of(node).name

@@ -16,6 +16,7 @@ from ..dsl.types import DType, TensorType, Type
 from ..stdlib.dtypes import to_numpy, to_onnx
 from ..stdlib.lowering import tensor_type
 from ..stdlib.op import Array, Decline, Literal, Op, Operand
+from .onnx_names import unused
 
 SPOKEN_OPSET: Final = 13
 """The oldest opset that lowerings are written for."""
@@ -44,12 +45,7 @@ class Sheet:
 
     def name(self, wanted: str) -> str:
         """Return a name like `wanted` that no tensor has, and take it."""
-        name, count = wanted, 1
-        while name in self._taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        self._taken.add(name)
-        return name
+        return unused(wanted, self._taken)
 
     def constant(self, value: Array) -> str:
         """Return the name of an initialiser; equal ones are one."""

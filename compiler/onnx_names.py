@@ -67,3 +67,13 @@ def _rename_dims(value: onnx.ValueInfoProto, dimension: Rename) -> None:
     for dim in value.type.tensor_type.shape.dim:
         if dim.dim_param:
             dim.dim_param = dimension(dim.dim_param)
+
+
+def unused(wanted: str, taken: set[str]) -> str:
+    """Return a name like `wanted` that is not taken, and take it."""
+    name, count = wanted, 1
+    while name in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    taken.add(name)
+    return name

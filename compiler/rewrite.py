@@ -53,6 +53,16 @@ def type_dims(type: Type) -> Iterator[Dim]:
             return
 
 
+def sizes(type: Type) -> set[DimVar]:
+    """Return the variables whose value the shape of such a value tells."""
+    return {dim for dim in type_dims(type) if isinstance(dim, DimVar)}
+
+
+def sizes_of(check: Check) -> frozenset[DimVar]:
+    """Return the variables that a check compares."""
+    return variables(check.left) | variables(check.right)
+
+
 def same_form(left: Type, right: Type) -> bool:
     """Tell whether two types agree in all but their dimensions."""
     match left, right:
@@ -166,6 +176,7 @@ class Uses:
         self.order: dict[Node, int] = {}  # a node comes before all that read its outputs
         self.region: dict[Node, Region] = {}
         self.owner: dict[Region, Node] = {}  # the node that a nested region belongs to
+        self.checked: set[DimVar] = set()  # sizes that some stage compares
         self._readers: dict[Value, list[Reader]] = {}
         self._add(body)
 
@@ -176,6 +187,7 @@ class Uses:
         for node in region.nodes:
             self.order[node] = len(self.order)
             self.region[node] = region
+            self.checked.update(*map(sizes_of, node.checks))
             for value in node.inputs:
                 self._readers.setdefault(value, []).append(Reader(node, region))
             for inner in node.regions:
