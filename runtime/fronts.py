@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 from .exposition import metrics_app
 from .grpc.aio import AioCarrier
 from .grpc.call import Methods
+from .grpc.health import health_methods
 from .grpc.methods import inference_methods
 from .http import HttpFront
 from .server_config import Carrier, ServerConfig
@@ -46,7 +47,7 @@ class Fronts:
     def __init__(self, service: Service, config: ServerConfig, server_version: str) -> None:
         """Raises OSError when a port is taken."""
         self._config = config
-        self._methods = inference_methods(service, server_version)
+        self._methods = inference_methods(service, server_version) | health_methods(service)
         self._http = HttpFront(service, server_version)
         self._metrics = metrics_app(service.engines, config.version)
         started: Future[Addresses] = Future()

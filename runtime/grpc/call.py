@@ -45,3 +45,6 @@ class Methods:
 
     unary: Mapping[str, Method]
     streams: Mapping[str, Method]
+
+    def __or__(self, other: "Methods") -> "Methods":
+        return Methods({**self.unary, **other.unary}, {**self.streams, **other.streams})

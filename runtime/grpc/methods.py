@@ -5,8 +5,6 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from ..protocols.ext.model_configuration import model_config
 from ..protocols.messages import (
     ModelInferRequest,
@@ -18,6 +16,7 @@ from ..protocols.metadata import as_message, model_metadata, server_metadata
 from ..protocols.protobuf_codec import decode_request, encode_response
 from ..request import Fault, Response
 from ..service import Service, explain
+from .answering import answering, parse
 from .call import CallError, Method, Methods, Pending, call_error
 from .status import Status
 
@@ -79,16 +78,7 @@ def _model_ready(service: Service, request: Any) -> bool:  # Any: a message
 
 
 def _answer(request: str, respond: Callable[[Any], Any]) -> Method:  # Any: messages
-    """Return a method that answers at once."""
-    kind = message(request)
-
-    def method(payload: bytes, _: float | None) -> bytes:
-        try:
-            return respond(_parse(kind, payload)).SerializeToString()
-        except Fault as fault:
-            raise call_error(fault) from None
-
-    return method
+    return answering(message(request), respond)
 
 
 def _unserved(name: str) -> Method:
@@ -96,15 +86,6 @@ def _unserved(name: str) -> Method:
         raise CallError(Status.UNIMPLEMENTED, f"{name} is not served")
 
     return method
-
-
-def _parse(kind: Any, payload: bytes) -> Any:  # Any: a message class and its message
-    try:
-        return kind.FromString(payload)
-    except DecodeError:
-        raise CallError(
-            Status.INVALID_ARGUMENT, f"the bytes are no {kind.DESCRIPTOR.name}"
-        ) from None
 
 
 def _infer(
@@ -119,7 +100,7 @@ def _infer(
             Status.RESOURCE_EXHAUSTED,
             f"the request has {len(payload)} bytes, the limit is {service.limits.body}",
         )
-    asked = _parse(ModelInferRequest, payload)
+    asked = parse(ModelInferRequest, payload)
     try:
         model = service.find(asked.model_name, asked.model_version)
         request = decode_request(model, asked, service.limits, service.now(), remaining)

@@ -1,7 +1,10 @@
 """The protocol's protobuf messages, in a descriptor pool of their own.
 
-`descriptors.binpb` is what protoc makes of `inference.proto` (a FileDescriptorSet with its
-import). It goes to a private pool because a process that also holds a stock client has a message
+`descriptors.binpb` is what protoc makes of the .proto files (a FileDescriptorSet):
+
+    protoc -I. --include_imports --descriptor_set_out=descriptors.binpb inference.proto health.proto
+
+It goes to a private pool because a process that also holds a stock client has a message
 `inference.ModelInferRequest` in the default pool already, and a pool takes each name once. The
 set is data, not code, so that any protobuf runtime since 5 reads it.
 """
@@ -18,9 +21,10 @@ for _file in descriptor_pb2.FileDescriptorSet.FromString(DESCRIPTORS).file:
     _POOL.AddSerializedFile(_file.SerializeToString())
 
 
-def message(name: str) -> Any:  # Any: made at run time, pyright cannot know its fields
-    """Return the class of a message of package `inference`."""
-    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"inference.{name}"))
+# Any: made at run time, pyright cannot know its fields
+def message(name: str, package: str = "inference") -> Any:
+    """Return the class of a message."""
+    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{package}.{name}"))
 
 
 def service_descriptor() -> ServiceDescriptor:
