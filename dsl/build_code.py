@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from . import ast
-from .lexer import Token
 from .literals import read_quantity, read_string
 from .source import Source, Span
+from .token import Token
 
 Parts: TypeAlias = list[Any]  # Any: tokens, nodes and Groups, as the rule says
 

@@ -14,8 +14,8 @@ from .build_code import (
     nodes,
     span_of,
 )
-from .lexer import Token
 from .literals import read_quantity
+from .token import Token
 
 
 class ItemBuilder(CodeBuilder):

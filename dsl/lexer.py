@@ -7,114 +7,29 @@ line always starts an item, so that one bracket left open spoils one item and no
 
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from . import lexical_errors as errors
 from .diagnostic import Diagnostic
 from .literals import DURATION_SECONDS, EscapeError, LiteralError, read_quantity, read_string
 from .source import Source, Span
+from .token import CLOSERS, ITEM_WORDS, OPENERS, PUNCTUATION, WORDS, Token
 
-ITEM_WORDS = ("use", "type", "const", "model", "fn", "pipeline", "schedule", "test")
-RESERVED_WORDS = (
-    *ITEM_WORDS,
-    *("if", "else", "match", "for", "in", "loop", "try", "within", "when"),
-    *("return", "yield", "emit", "next", "stop", "state"),
-    *("and", "or", "not", "true", "false", "list"),
-)
-CONTEXT_WORDS = (
-    *("as", "where", "batch", "none", "axis", "pads", "with", "python", "native", "batched"),
-    *("pure", "deadline", "per", "sequence", "idle", "stream", "max", "on"),
-    *("stub", "given", "expect"),
-)
-PUNCTUATION = {
-    "(": "LPAR",
-    ")": "RPAR",
-    "[": "LSQB",
-    "]": "RSQB",
-    "{": "LBRACE",
-    "}": "RBRACE",
-    ",": "COMMA",
-    ":": "COLON",
-    ".": "DOT",
-    "=": "EQUAL",
-    "->": "ARROW",
-    "=>": "FATARROW",
-    "|": "BAR",
-    "?": "QMARK",
-    "+": "PLUS",
-    "-": "MINUS",
-    "*": "STAR",
-    "/": "SLASH",
-    "%": "PERCENT",
-    "@": "AT",
-    "==": "EQEQ",
-    "!=": "NOTEQ",
-    "<": "LESS",
-    "<=": "LESSEQ",
-    ">": "GREATER",
-    ">=": "GREATEREQ",
-    "_": "UNDERSCORE",
-}
-_WORDS = {word: word.upper() for word in (*RESERVED_WORDS, *CONTEXT_WORDS)}
-
-OPENERS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE", "LANGLE": "RANGLE"}
-CLOSERS = {closer: opener for opener, closer in OPENERS.items()}
 _OPERATORS = frozenset(
-    [
-        "PLUS",
-        "STAR",
-        "SLASH",
-        "PERCENT",
-        "AT",
-        "EQEQ",
-        "NOTEQ",
-        "LESS",
-        "LESSEQ",
-        "GREATER",
-        "GREATEREQ",
-        "AND",
-        "OR",
-    ]
+    {"PLUS", "STAR", "SLASH", "PERCENT", "AT", "AND", "OR"}
+    | {"EQEQ", "NOTEQ", "LESS", "LESSEQ", "GREATER", "GREATEREQ"}
 )
 _CONTINUES_AFTER = _OPERATORS | frozenset(
-    [
-        "MINUS",
-        "NOT",
-        "COMMA",
-        "EQUAL",
-        "COLON",
-        "DOT",
-        "BAR",
-        "ARROW",
-        "FATARROW",
-        "LBRACE",
-        "IN",
-        "WHEN",
-        "WITHIN",
-        "ELSE",
-    ]
+    {"MINUS", "NOT", "COMMA", "EQUAL", "COLON", "DOT", "BAR", "ARROW", "FATARROW", "LBRACE"}
+    | {"IN", "WHEN", "WITHIN", "ELSE"}
 )
 _CONTINUES_BEFORE = _OPERATORS | frozenset(
-    ["EQUAL", "DOT", "BAR", "FATARROW", "QMARK", "RBRACE", "ELSE", "WHEN", "WITHIN", "COMMA"]
+    {"EQUAL", "DOT", "BAR", "FATARROW", "QMARK", "RBRACE", "ELSE", "WHEN", "WITHIN", "COMMA"}
 )
 _CONTINUES_ITEM = _CONTINUES_BEFORE | frozenset(
-    [
-        "ARROW",
-        "LBRACE",
-        "WHERE",
-        "BATCH",
-        "PADS",
-        "DEADLINE",
-        "PER",
-        "IDLE",
-        "BATCHED",
-        "PURE",
-        "ON",
-        "FOR",
-        "AS",
-    ]
+    {"ARROW", "LBRACE", "WHERE", "BATCH", "PADS", "DEADLINE", "PER", "IDLE", "BATCHED", "PURE"}
+    | {"ON", "FOR", "AS"}
 )
-_ITEM_TOKENS = frozenset(_WORDS[word] for word in ITEM_WORDS)
+_ITEM_TOKENS = frozenset(WORDS[word] for word in ITEM_WORDS)
 
 MAX_BRACKETS = 64
 """Brackets may be open inside one another this deep."""
@@ -137,20 +52,6 @@ _STARTS_STATEMENT = re.compile(
     r"(?:return|yield|emit|next|stop|state)\b|\w+(?:[ \t]*,[ \t]*\w+)*[ \t]*=(?![=>])", re.ASCII
 )
 _STARTS_ITEM = re.compile(r"[a-z]+[ \t]+[\"\w]")
-
-
-class Token(NamedTuple):
-    """`type` is the grammar's name for it. Lark's parser looks at nothing but `type`."""
-
-    type: str
-    text: str
-    start: int
-    end: int
-    source: Source
-
-    @property
-    def span(self) -> Span:
-        return Span(self.source, self.start, self.end)
 
 
 @dataclass(slots=True)
@@ -197,7 +98,7 @@ class _Lexer:
                 case "LINE":
                     self.line_ended = True
                 case "WORD":
-                    kind = "UNDERSCORE" if spelling == "_" else _WORDS.get(spelling, "NAME")
+                    kind = "UNDERSCORE" if spelling == "_" else WORDS.get(spelling, "NAME")
                     self.add(kind, match)
                 case "PUNCTUATION":
                     self.add_punctuation(match)
@@ -327,6 +228,8 @@ class _Lexer:
             return
         last = tokens[-1]
         text = self.source.text
+        if token.type == "MINUS" and text[token.end : token.end + 1] in (" ", "\t"):
+            return  # subtraction goes on; a negative value would have no space
         if token.type in _ITEM_TOKENS and _STARTS_ITEM.match(text, token.start):
             self.end_chunk()
         elif not self.brackets:
@@ -336,8 +239,6 @@ class _Lexer:
             if last.type in ("COMMA", "LBRACE") or token.type in _CONTINUES_BEFORE:
                 return
             if last.type in _CONTINUES_AFTER and not _STARTS_STATEMENT.match(text, token.start):
-                return
-            if token.type == "MINUS" and text[token.end : token.end + 1] in (" ", "\t"):
                 return
             tokens.append(Token("NEWLINE", "", last.end, last.end, self.source))
 

@@ -20,9 +20,10 @@ from .build_code import Refused
 from .build_items import ItemBuilder
 from .depth import find_too_deep
 from .diagnostic import CompileError, Diagnostic
-from .lexer import Chunk, Token, lex
+from .lexer import Chunk, lex
 from .situation import enclosing_brace
 from .source import Source, Span
+from .token import Token
 
 _MOST_PER_ITEM = 10
 """Mistakes reported of one item; each costs reading the item once more."""

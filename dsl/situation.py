@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .lexer import CLOSERS, CONTEXT_WORDS, OPENERS, PUNCTUATION, RESERVED_WORDS, Token
 from .source import Span
+from .token import CLOSERS, CONTEXT_WORDS, OPENERS, PUNCTUATION, RESERVED_WORDS, Token
 
 SPELLING = {kind: text for text, kind in PUNCTUATION.items()} | {"LANGLE": "<", "RANGLE": ">"}
 RESERVED = frozenset(word.upper() for word in RESERVED_WORDS)

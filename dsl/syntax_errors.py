@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from .ast import Binary, Name
 from .build_code import GivenTwice, NotWhole, Refused, UnusedValue
 from .diagnostic import Diagnostic, Label
-from .lexer import ITEM_WORDS, Token
 from .nearest import nearest
 from .situation import STATEMENT_WORDS, VALUE_STARTS, Situation
 from .source import Span
 from .syntax_rules import FOREIGN_WORDS, RULES
+from .token import ITEM_WORDS, Token
 
 
 def explain(tokens: Sequence[Token], index: int, accepts: set[str]) -> Diagnostic:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from .diagnostic import Diagnostic, Label
-from .lexer import CONTEXT_WORDS, RESERVED_WORDS
 from .nearest import nearest
 from .situation import (
     COMPARISONS,
@@ -20,6 +19,7 @@ from .situation import (
     describe,
 )
 from .source import Span
+from .token import CONTEXT_WORDS, RESERVED_WORDS
 
 Rule: TypeAlias = Callable[[Situation], Diagnostic | None]
 
