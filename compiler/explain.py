@@ -52,7 +52,11 @@ def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) ->
     parts = [f"segments {_segments(graph.body)}"]
     into = sum(count for device, count in copies.items() if device != CPU)
     parts.append(f"copies {into} in, {copies[CPU]} out" if copies else "no copies")
-    parts += [f"peak {_peak(one, alone=len(memory) == 1)}" for one in memory]
+    parts += [
+        f"peak {_peak(one, alone=len(memory) == 1)}"
+        for one in memory
+        if one.peak or one.budget is not None
+    ]
     unplanned = dict.fromkeys(name for one in memory for name in one.unplanned)
     if unplanned:
         parts.append(f"size known when made: {', '.join(unplanned)}")
@@ -75,20 +79,22 @@ def _segments(region: Region) -> int:
 
 
 def _peak(memory: MemoryPlan, *, alone: bool) -> str:
-    largest = max(memory.peak, memory.budget or 0)
-    unit, size = next(
-        (name, size)
-        for name, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
-        if largest >= size or size == 1
-    )
-
-    def shown(count: int) -> str:
-        return f"{count / size:.1f}".removesuffix(".0")
-
-    budget = f" of {shown(memory.budget)}" if memory.budget is not None else ""
+    peak, unit = _scaled(memory.peak)
+    budget = ""
+    if memory.budget is not None:
+        most, other = _scaled(memory.budget)
+        budget = f" of {most}" if other == unit else f" of {most} {other}"
+    bound, other = _scaled(memory.lower_bound)
+    bound = bound if other == unit else f"{bound} {other}"
     device = "" if alone else f"{memory.device} "
-    bound = f" (lower bound {shown(memory.lower_bound)})"
-    return f"{device}{shown(memory.peak)} {unit}{budget}{bound}"
+    return f"{device}{peak} {unit}{budget} (lower bound {bound})"
+
+
+def _scaled(count: int) -> tuple[str, str]:
+    """Return a count of bytes in the largest unit that it fills, and the unit."""
+    units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
+    unit, size = next((found for found in units if count >= found[1]), units[-1])
+    return f"{count / size:.1f}".removesuffix(".0"), unit
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> ExplainError:

@@ -55,15 +55,10 @@ class Line:
 def explain_graph(graph: Graph, directory: Path, *, placed: bool = False) -> str:
     """Return the text of a graph; with `placed`, devices and the headers of segments as well."""
     writer = _Writer(graph, directory, placed)
+    title = writer.title()
     writer.params(graph.body.params, "")
     writer.region(graph.body, "")
-    return f"{_title(graph)}\n{_aligned(writer.lines)}"
-
-
-def _title(graph: Graph) -> str:
-    batch = f" batch {graph.batch}" if graph.batch is not None else ""
-    deadline = f" deadline {graph.deadline:g} s" if graph.deadline is not None else ""
-    return f"pipeline {graph.name}{graph.signature}{batch}{deadline}"
+    return f"{title}\n{_aligned(writer.lines)}"
 
 
 @dataclass(slots=True)
@@ -75,6 +70,19 @@ class _Writer:
     shown: dict[Value, str] = field(default_factory=dict[Value, str])
     made: int = 0
     names: dict[str, list[DimVar]] = field(default_factory=dict[str, list[DimVar]])
+
+    def title(self) -> str:
+        graph, signature = self.graph, self.graph.signature
+        params = [
+            f"{param.name}: {self._type(param.type)}"
+            + (f" = {literal_text(literal, param.type)}" if known else "")
+            for param, (known, literal) in zip(signature.params, graph.defaults, strict=True)
+        ]
+        results = [f"{result.name}: {self._type(result.type)}" for result in signature.results]
+        batch = f" batch {graph.batch}" if graph.batch is not None else ""
+        deadline = f" deadline {graph.deadline:g} s" if graph.deadline is not None else ""
+        types = f"({', '.join(params)}) -> ({', '.join(results)})"
+        return f"pipeline {graph.name}{types}{batch}{deadline}"
 
     def params(self, values: tuple[Value, ...], indent: str) -> None:
         for value in values:

@@ -52,14 +52,22 @@ class _Life:
             self.step += 1
             for value in node.inputs:
                 self.use(value, self.step)
-            inside = _rows_inside(node, rows)
-            for inner in node.regions:
-                self.walk(inner, inside)
-                self.step += 1
-                for value in inner.results:
-                    self.use(value, self.step)
+            if node.regions:
+                self._regions(node, _rows_inside(node, rows))
             if not isinstance(node.kind, Constant):
                 self._make(node, rows)
+
+    def _regions(self, node: Node, rows: int | None) -> None:
+        before = self.step
+        for inner in node.regions:
+            self.walk(inner, rows)
+            self.step += 1
+            for value in inner.results:
+                self.use(value, self.step)
+        # A block holds what its inner blocks read until they are done.
+        for value, last in self.last.items():
+            if self.first[value] <= before <= last:
+                self.last[value] = self.step
 
     def _make(self, node: Node, rows: int | None) -> None:
         for index, value in enumerate(node.outputs):

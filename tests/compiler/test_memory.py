@@ -121,6 +121,18 @@ def test_arms_share_memory_and_what_they_give_lives_on(make):
     assert memory.lower_bound == 17 * 1024  # both arms run when rows part; then one more
 
 
+def test_what_a_loop_walks_is_alive_until_the_last_item_is_done(make):
+    x = make.param("x", kib(1))
+    xs = make.op("core.split", x, type=ListType(kib(1), 10))
+
+    def body(item):
+        return [make.op("core.b", make.op("core.a", item, type=kib(2)), type=kib(3))]
+
+    (ys,) = make.each([xs], [kib(1)], body, ListType(kib(3), 10))
+    (memory,) = plan_memory(make.graph(ys))
+    assert memory.lower_bound == (10 + 20 + 30) * 1024
+
+
 def test_every_device_has_its_own_peak(make):
     x = make.param("x", kib(2))
     graph = make.graph(make.model("m", x, type=kib(3)), settings=Settings(device="sim"))
