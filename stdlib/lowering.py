@@ -123,6 +123,14 @@ def reduce(
     return emit.node(op_type, [tensor], axes=list(axes), keepdims=int(keepdims))
 
 
+def flip(emit: Emitter, tensor: str, axes: Sequence[int]) -> str:
+    """Reverse graph axes."""
+    count = len(axes)
+    first, past, back = [-1] * count, [-(2**63) + 1] * count, [-1] * count
+    rows = [integers(emit, row) for row in (first, past, list(axes), back)]
+    return emit.node("Slice", [tensor, *rows])[0]
+
+
 def nan_flags(emit: Emitter, tensor: str) -> tuple[str, ...]:
     """Write 1 where a tensor is NaN and 0 elsewhere, as i32."""
     return emit.node("Cast", emit.node("IsNaN", [tensor]), to=to_onnx(DType.I32))
