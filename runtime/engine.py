@@ -5,11 +5,14 @@ worker threads of `threads.py`, which are started at the first use.
 """
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
+from typing import NoReturn, TypeVar
 
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
@@ -17,9 +20,15 @@ from .blame import blame, late, own_fault
 from .flow import Flow
 from .load import Progress, Stages
 from .metrics import Metrics, Snapshot, Tally
+from .pending import Pending
 from .prepared import Prepared, nothing, present
-from .request import Code, Fault, Request, Response
+from .request import Code, Fault, Request, RequestError, Response
 from .rows import Rows
+from .scheduler import Scheduler
+from .task import Task
+from .threads import Workers
+
+Result = TypeVar("Result")
 
 CHEAP_SECONDS = 200e-6
 """Below this a hop to another thread costs about as much as the request."""
@@ -68,6 +77,8 @@ class Engine:
             [stage.name for stage in self._stages.all],
         )
         self._closed = False
+        self._starting = threading.Lock()
+        self._workers: Workers | None = None
 
     def call(self, request: Request) -> Response:
         """Answer in this thread; raises Fault."""
@@ -92,7 +103,7 @@ class Engine:
     ) -> dict[str, Item]:
         """Answer in this thread with the results by name; raises Fault."""
         if self._closed:
-            raise Fault(Code.UNAVAILABLE, "the engine is closed", pipeline=pipeline.plan.name)
+            raise Fault(Code.UNAVAILABLE, "the engine takes no more requests")
         tally = self._metrics.tally()
         start = perf_counter()
         try:
@@ -101,16 +112,11 @@ class Engine:
             if pipeline.plan.batch is not None and columns and columns[0].count == 0:
                 return nothing(presenters)
             if pipeline.plan.deadline is not None:
-                own = self._clock() + pipeline.plan.deadline
-                deadline = own if deadline is None else min(own, deadline)
+                deadline = pipeline.deadline(self._clock(), deadline)
             results = self._drive(pipeline, pipeline.start(columns, block), tally, deadline)
             answer = present(presenters, results)
         except Exception as error:
-            fault = own_fault(error, pipeline.plan.name)
-            tally.pipelines[pipeline.index].fail(fault.code.value)
-            if fault is error:
-                raise
-            raise fault from error
+            self._refuse(pipeline, error)
         seconds = perf_counter() - start
         cell = tally.pipelines[pipeline.index]
         cell.successes += 1
@@ -139,19 +145,112 @@ class Engine:
 
     def cheap(self, name: str) -> bool:
         """Whether a request takes so little time that the receiving thread had better run it."""
-        average = self.pipeline(name).average
-        return average is not None and average < CHEAP_SECONDS
+        return _is_cheap(self.pipeline(name))
 
     def submit(self, request: Request) -> Future[Response]:
-        """Answer in another thread; raises Fault OVERLOADED at once when too many wait."""
-        raise NotImplementedError
+        """Answer in a worker thread, and let its rows meet those of other requests.
+
+        Raises Fault at once when the request does not fit (INVALID, NOT_FOUND) or there is no
+        room (OVERLOADED); what fails later is the future's exception. Cancelling the future drops
+        the work that has not begun.
+        """
+        return self.dispatch(
+            self.pipeline(request.pipeline),
+            request.inputs,
+            partial(Response, request.id),
+            outputs=request.outputs,
+            deadline=request.deadline,
+            priority=request.priority,
+        )
+
+    def dispatch(
+        self,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        make: Callable[[dict[str, Item]], Result],
+        *,
+        outputs: tuple[str, ...] | None = None,
+        deadline: float | None = None,
+        priority: int = 0,
+    ) -> Future[Result]:
+        """As `submit`; `make` turns the results by name into the future's result.
+
+        `priority` 1 is the highest and what 0, not given, means.
+        """
+        workers = self._workers_started()
+        pending = Pending(make, workers.drop)
+        if _is_cheap(pipeline) and workers.quiet:
+            # a hop to another thread would take longer than the request itself
+            try:
+                pending.give(self.run(pipeline, inputs, outputs, deadline))
+            except RequestError:
+                raise
+            except Fault as fault:
+                pending.fail(fault)
+            return pending
+        try:
+            columns = pipeline.accept(inputs)
+            block, presenters = pipeline.wanted(outputs)
+            if pipeline.plan.batch is not None and columns and columns[0].count == 0:
+                pending.give(nothing(presenters))
+                return pending
+            now = self._clock()
+            task = Task(
+                pipeline,
+                pipeline.start(columns, block),
+                presenters,
+                pending,
+                pipeline.deadline(now, deadline),
+                priority or 1,
+                now,
+            )
+            pending.task = task
+            workers.admit(task)
+        except Exception as error:
+            self._refuse(pipeline, error)
+        return pending
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Take no new requests and wait for those under way; False when `timeout` s are over."""
+        self._closed = True
+        return self._workers is None or self._workers.drain(timeout)
 
     @property
     def metrics(self) -> Snapshot:
         """What has happened so far."""
-        return self._metrics.snapshot()
+        return self._metrics.snapshot(() if self._workers is None else self._workers.pending())
 
     def close(self) -> None:
-        """Give back what the plan needed."""
+        """Fail what waits and give back what the plan needed; `drain` first to finish it."""
         self._closed = True
+        with self._starting:
+            workers, self._workers = self._workers, None
+        if workers is not None:
+            workers.close()
         self._stages.close()
+
+    def _workers_started(self) -> Workers:
+        if self._closed:
+            raise Fault(Code.UNAVAILABLE, "the engine takes no more requests")
+        workers = self._workers
+        if workers is None:
+            with self._starting:
+                if self._workers is None:
+                    pipelines = list(self._pipelines.values())
+                    scheduler = Scheduler(pipelines, self._stages.all, self.config.queue_size)
+                    count, _ = self.config.resolved()
+                    self._workers = Workers(scheduler, self._metrics, self._clock, count)
+                workers = self._workers
+        return workers
+
+    def _refuse(self, pipeline: Prepared, error: Exception) -> NoReturn:
+        fault = own_fault(error, pipeline.plan.name)
+        self._metrics.tally().pipelines[pipeline.index].fail(fault.code.value)
+        if fault is error:
+            raise fault
+        raise fault from error
+
+
+def _is_cheap(pipeline: Prepared) -> bool:
+    average = pipeline.average
+    return average is not None and average < CHEAP_SECONDS and not pipeline.queued

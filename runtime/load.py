@@ -9,16 +9,11 @@ from typing import TypeAlias, assert_never
 from ..compiler.plan import (
     Batching,
     Block,
-    BranchStep,
-    CallStep,
-    CheckStep,
-    EachStep,
     OnnxSegment,
     OpSegment,
     Plan,
     PythonSegment,
     Segment,
-    SwitchStep,
     TransferStep,
 )
 from ..stdlib.catalog import Catalog, load_catalog
@@ -28,6 +23,7 @@ from .devices import open_device
 from .devices.device import Device
 from .instance import OnnxStage
 from .op_stage import OpStage
+from .prune import blocks_of
 from .request import Code, Fault
 from .stage import Policy, Stage, StageError
 from .transfer import TransferStage
@@ -128,19 +124,8 @@ def _policy(segment: OnnxSegment | PythonSegment) -> Policy | None:
 
 
 def _transfer_targets(block: Block) -> list[str]:
-    found: list[str] = []
+    found = [step.device for step in block.steps if isinstance(step, TransferStep)]
     for step in block.steps:
-        match step:
-            case TransferStep():
-                found.append(step.device)
-            case BranchStep():
-                found += _transfer_targets(step.then) + _transfer_targets(step.orelse)
-            case SwitchStep():
-                for _, case in step.cases:
-                    found += _transfer_targets(case)
-                found += _transfer_targets(step.default)
-            case EachStep():
-                found += _transfer_targets(step.body)
-            case CallStep() | CheckStep():
-                pass
+        for inner in blocks_of(step):
+            found += _transfer_targets(inner)
     return found

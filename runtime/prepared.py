@@ -7,7 +7,7 @@ from ..stdlib.op import Item
 from .accept import Acceptor, Presenter, show_signature
 from .bind import bind_block
 from .flow import ONE, Block, Flow, Group
-from .prune import prune
+from .prune import prune, segments_of
 from .request import RequestError
 from .rows import Rows
 from .stage import Stage
@@ -17,7 +17,9 @@ _SUBSETS = 32
 
 
 class Prepared:
-    """`average` is the running mean of the seconds a request computes, None before the first."""
+    """`average` is the running mean of the seconds that a request computes, `start_seconds` of
+    those until it first waits for a stage; None before the first. `queued` says whether any of
+    its stages has a queue."""
 
     def __init__(
         self,
@@ -28,6 +30,8 @@ class Prepared:
     ) -> None:
         self.plan, self.index = pipeline, index
         self.average: float | None = None
+        self.start_seconds: float | None = None
+        self.queued = any(stages[one].policy is not None for one in segments_of(pipeline.body))
         self.accept = Acceptor(pipeline).accept
         self._stages, self._transfer = stages, transfer
         self._block = bind_block(pipeline.body, stages, transfer)
@@ -53,10 +57,20 @@ class Prepared:
             self._subsets[outputs] = found
         return found
 
+    def deadline(self, now: float, given: float | None) -> float | None:
+        """Return the shorter of the pipeline's own deadline, from `now`, and the caller's."""
+        if self.plan.deadline is None:
+            return given
+        own = now + self.plan.deadline
+        return own if given is None else min(own, given)
+
     def measured(self, seconds: float) -> None:
         """Take one more request into the running mean."""
-        average = self.average
-        self.average = seconds if average is None else average + (seconds - average) * 0.2
+        self.average = _mean(self.average, seconds)
+
+    def started(self, seconds: float) -> None:
+        """Note how long a request took to reach its first queue."""
+        self.start_seconds = _mean(self.start_seconds, seconds)
 
     def _narrow(self, outputs: tuple[str, ...]) -> tuple[Block, tuple[Presenter, ...]]:
         names = [field.name for field in self.plan.results]
@@ -74,6 +88,10 @@ class Prepared:
         body = prune(self.plan.body, wanted)
         block = bind_block(body, self._stages, self._transfer)
         return block, tuple(self._presenters[index] for index in wanted)
+
+
+def _mean(mean: float | None, seconds: float) -> float:
+    return seconds if mean is None else mean + (seconds - mean) * 0.2
 
 
 def present(presenters: Sequence[Presenter], columns: Sequence[Rows]) -> dict[str, Item]:

@@ -57,6 +57,25 @@ def outputs_of(step: Step) -> tuple[int, ...]:
             return step.outputs
 
 
+def segments_of(block: Block) -> set[int]:
+    """Return the segments that a block calls, those of its nested blocks among them."""
+    found = {step.segment for step in block.steps if isinstance(step, CallStep)}
+    return found.union(*(segments_of(inner) for step in block.steps for inner in blocks_of(step)))
+
+
+def blocks_of(step: Step) -> list[Block]:
+    """Return the blocks inside a step."""
+    match step:
+        case CallStep() | TransferStep() | CheckStep():
+            return []
+        case BranchStep():
+            return [step.then, step.orelse]
+        case SwitchStep():
+            return [*(block for _, block in step.cases), step.default]
+        case EachStep():
+            return [step.body]
+
+
 def _needed(block: Block, results: set[int]) -> set[int]:
     needed = set(results)
     for step in reversed(block.steps):
@@ -74,10 +93,9 @@ def _inputs_of(step: Step) -> set[int]:
         case CheckStep():
             return {slot for _, slot, _ in step.sizes}
         case BranchStep():
-            return {step.condition} | _captured(step.then) | _captured(step.orelse)
+            return {step.condition}.union(*map(_captured, blocks_of(step)))
         case SwitchStep():
-            blocks = [block for _, block in step.cases] + [step.default]
-            return {step.subject}.union(*map(_captured, blocks))
+            return {step.subject}.union(*map(_captured, blocks_of(step)))
         case EachStep():
             return set(step.iterables) | _captured(step.body)
 

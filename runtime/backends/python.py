@@ -142,7 +142,7 @@ class PythonStage:
     def _call(self, arguments: Sequence[object], row: int | None) -> object:
         try:
             return self._function(*arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise StageError(f"`{self._segment.attribute}` raised {said(error)}", row) from error
 
     def _fields(self, returned: object, row: int | None) -> Sequence[object]:

@@ -1,0 +1,121 @@
+"""Doing what the scheduler has decided: these run stages, and touch no queue."""
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import TypeAlias
+
+from ..stdlib.op import Item
+from .batcher import Batch, Slice
+from .blame import blame, late, own_fault
+from .metrics import StageCell, Tally
+from .prepared import present
+from .request import Fault
+from .rows import Rows, merge
+from .scheduler import Delivery, StageQueue
+from .stage import Stage, StageError
+from .task import Task, Ticket
+
+Advanced: TypeAlias = "Ticket | dict[str, Item] | Fault | None"
+"""What a request came to: rows that must wait, results, a fault; None when it is done already."""
+
+
+def advance(
+    task: Task,
+    outcome: Ticket | Fault | None,
+    tally: Tally,
+    clock: Callable[[], float],
+    queued: Callable[[Stage], StageQueue | None],
+) -> Advanced:
+    """Go on with a request: from its start, or with the work (or its fault) that it waited for."""
+    begin = perf_counter()
+    try:
+        return _walk(task, outcome, tally, clock, queued)
+    except Exception as error:
+        return own_fault(error, task.pipeline.plan.name)
+    finally:
+        task.busy += perf_counter() - begin
+
+
+def _walk(
+    task: Task,
+    outcome: Ticket | Fault | None,
+    tally: Tally,
+    clock: Callable[[], float],
+    queued: Callable[[Stage], StageQueue | None],
+) -> Advanced:
+    flow, cells, name = task.flow, tally.stages, task.pipeline.plan.name
+    try:
+        if outcome is None:
+            work = next(flow)
+        elif isinstance(outcome, Fault):
+            work = flow.throw(outcome)
+        else:
+            work = flow.send(outcome.results())
+        while True:
+            if task.done:
+                return None
+            if task.deadline is not None and clock() >= task.deadline:
+                return late(name, work)
+            stage, count = work.stage, work.group.count
+            if queued(stage) is not None:
+                return Ticket(task, work, stage.split(work.columns, count))
+            try:
+                results = stage.run(work.columns, count, cells[stage.index])
+            except Exception as error:
+                work = flow.throw(blame(error, work, name))
+            else:
+                work = flow.send(results)
+    except StopIteration as stop:
+        columns: list[Rows] = stop.value
+        return present(task.presenters, columns)
+
+
+def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
+    """Run a batch. When it fails, the rows of each request run once more without the others'."""
+    cell = tally.stages[stage.index]
+    slices = batch.slices
+    for piece in slices:
+        cell.queue += (now - piece.entry.arrived) * (piece.stop - piece.start)
+    mixed = len({id(piece.entry.owner.task) for piece in slices}) > 1
+    cell.mixed += mixed
+    try:
+        columns = [_columns(piece) for piece in slices]
+        together = [merge(pieces) for pieces in zip(*columns, strict=True)]
+        results = stage.run_together(together, batch.rows, cell)
+    except Exception as error:
+        if isinstance(error, StageError) and batch.rows > 1:
+            return [_alone(stage, piece, cell) for piece in slices]
+        return [_failed(piece, error) for piece in slices]
+    start = 0
+    deliveries: list[Delivery] = []
+    for piece in slices:
+        stop = start + piece.stop - piece.start
+        part = [column.part(start, stop) for column in results]
+        deliveries.append(Delivery(piece.entry.owner, _rows(piece), part))
+        start = stop
+    return deliveries
+
+
+def _alone(stage: Stage, piece: Slice[Ticket], cell: StageCell) -> Delivery:
+    try:
+        results = stage.run(_columns(piece), piece.stop - piece.start, cell)
+    except Exception as error:
+        return _failed(piece, error)
+    return Delivery(piece.entry.owner, _rows(piece), results)
+
+
+def _failed(piece: Slice[Ticket], error: Exception) -> Delivery:
+    ticket, rows = piece.entry.owner, _rows(piece)
+    row = rows[0] if len(rows) == 1 else None
+    if isinstance(error, StageError) and error.row is not None and error.row < len(rows):
+        row = rows[error.row]
+    fault = blame(error, ticket.work, ticket.task.pipeline.plan.name, row)
+    return Delivery(ticket, rows, fault)
+
+
+def _columns(piece: Slice[Ticket]) -> list[Rows]:
+    return piece.entry.owner.columns(piece.entry.part, piece.start, piece.stop)
+
+
+def _rows(piece: Slice[Ticket]) -> Sequence[int]:
+    return piece.entry.owner.rows(piece.entry.part, piece.start, piece.stop)

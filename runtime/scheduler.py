@@ -1,0 +1,282 @@
+"""What a free worker does next: decisions of the threaded and the simulated driver.
+
+A request is *admitted* to its pipeline's line, *started* by a worker, and goes on until a stage
+with a queue is reached; there its rows wait. Whoever finishes a batch makes its requests
+*resumable*. Nothing here waits, locks or runs a stage; `now` is always an argument.
+
+A free worker takes, in this order: a request that can go on; a new request if getting it to its
+queue is cheap, so that batches fill; a batch that is ready; a new request.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, TypeAlias
+
+from ..compiler.plan import Batching, Queueing
+from .batcher import Batch, Batcher, Entry
+from .blame import late
+from .prepared import Prepared
+from .request import Code, Fault
+from .rows import Rows
+from .stage import Stage
+from .task import Task, Ticket
+
+CHEAP_START: Final = 1e-3
+"""Seconds to the first queue below which new requests are started before a batch is run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """`outcome` is the work that the request waited for, done, or why it is not."""
+
+    task: Task
+    outcome: Ticket | Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    queue: "StageQueue"
+    batch: Batch[Ticket]
+
+
+Job: TypeAlias = Start | Resume | Run
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Results of some rows of a ticket, or why they have none."""
+
+    ticket: Ticket
+    rows: Sequence[int]
+    outcome: list[Rows] | Fault
+
+
+class StageQueue:
+    """A stage with a policy, its batcher, and how many of its batches run."""
+
+    __slots__ = ("_instances", "batcher", "running", "stage")
+
+    def __init__(self, stage: Stage, batcher: Batcher[Ticket], instances: int | None) -> None:
+        self.stage, self.batcher, self.running = stage, batcher, 0
+        self._instances = instances
+
+    @property
+    def free(self) -> bool:
+        """Whether one more batch may run."""
+        return self._instances is None or self.running < self._instances
+
+
+class Scheduler:
+    """All requests of one engine that are not done. `in_flight` counts those not answered."""
+
+    def __init__(
+        self, pipelines: Sequence[Prepared], stages: Sequence[Stage], queue_size: int
+    ) -> None:
+        self.in_flight = 0
+        self.started = 0
+        self._resumable: deque[Resume] = deque()
+        self._lines: list[Batcher[Task]] = []
+        for pipeline in pipelines:
+            queueing = pipeline.plan.queueing or Queueing(queue_size, None, "reject")
+            self._lines.append(Batcher(Batching(1, 0.0, ()), queueing))
+        self._pipelines = pipelines
+        self._queues: dict[int, StageQueue] = {}
+        for stage in stages:
+            if (policy := stage.policy) is not None:
+                batcher: Batcher[Ticket] = Batcher(policy.batching, policy.queueing)
+                self._queues[stage.index] = StageQueue(stage, batcher, policy.instances)
+        largest = [policy.batching.maximum for stage in stages if (policy := stage.policy)]
+        self._most_started = 4 * max(largest, default=1)
+        self._deadlines: list[tuple[float, int, Task]] = []
+        self._numbers = count()
+
+    def queue(self, stage: Stage) -> StageQueue | None:
+        """Return the queue in front of a stage, None when nothing waits for it."""
+        return self._queues.get(stage.index)
+
+    def pending(self) -> list[int]:
+        """Return how many requests of each pipeline wait to be started."""
+        return [line.waiting for line in self._lines]
+
+    def admit(self, task: Task, now: float, idle: int) -> bool:
+        """Put a new request in its line; False when that is full. `idle` workers are free."""
+        entry = Entry(task, 1, level=task.level)
+        if not self._lines[task.pipeline.index].add((entry,), now, idle):
+            return False
+        self.in_flight += 1
+        if task.deadline is not None:
+            heapq.heappush(self._deadlines, (task.deadline, next(self._numbers), task))
+        return True
+
+    def enqueue(self, ticket: Ticket, now: float, idle: int) -> bool:
+        """Put a work in front of its stage; when that is full the request goes on with a fault."""
+        task, queue = ticket.task, self._queues[ticket.work.stage.index]
+        if task.done:
+            return False
+        if not task.reached_queue:
+            task.reached_queue = True
+            task.pipeline.started(task.busy)
+        entries = [
+            Entry(ticket, part.count, part.key, index, task.level)
+            for index, part in enumerate(ticket.parts)
+        ]
+        if not queue.batcher.add(entries, now, idle if queue.free else 0):
+            self._resumable.append(Resume(task, overloaded(task, ticket)))
+            return False
+        task.ticket = ticket
+        return True
+
+    def deliver(self, delivery: Delivery, now: float) -> None:
+        """Take the outcome of some rows; with the last, or the first fault, the request goes on."""
+        ticket, outcome = delivery.ticket, delivery.outcome
+        task = ticket.task
+        if task.done or task.ticket is not ticket:
+            return
+        if isinstance(outcome, Fault):
+            task.ticket = None
+            self._queues[ticket.work.stage.index].batcher.cancel(ticket, now)
+            self._resumable.append(Resume(task, outcome))
+        elif ticket.deliver(delivery.rows, outcome):
+            task.ticket = None
+            self._resumable.append(Resume(task, ticket))
+
+    def next_job(self, now: float) -> Job | None:
+        """Take the next thing to do; None when there is none at this moment."""
+        while self._resumable:
+            resume = self._resumable.popleft()
+            if not resume.task.done:
+                return resume
+        line = self._line(now)
+        if line is not None and self._fills_batches(line):
+            return self._start(line, now)
+        queue = self._ready_queue(now)
+        if queue is not None and (batch := queue.batcher.take(now)) is not None:
+            queue.running += 1
+            return Run(queue, batch)
+        return None if line is None else self._start(line, now)
+
+    def has_job(self, now: float) -> bool:
+        """Whether `next_job` would find something."""
+        return bool(
+            self._resumable or self._line(now) is not None or self._ready_queue(now) is not None
+        )
+
+    def next_due(self) -> float | None:
+        """Return when a batch will be ready that is not ready yet; None when none waits."""
+        times = [
+            due
+            for queue in self._queues.values()
+            if queue.free and (due := queue.batcher.next_due()) is not None
+        ]
+        return min(times, default=None)
+
+    def next_expiry(self) -> float | None:
+        """Return when time runs out for the next request or row."""
+        while self._deadlines and self._deadlines[0][2].done:
+            heapq.heappop(self._deadlines)
+        times = [self._deadlines[0][0]] if self._deadlines else []
+        for batcher in self._batchers():
+            if (expiry := batcher.next_expiry()) is not None:
+                times.append(expiry)
+        return min(times, default=None)
+
+    def expire(self, now: float) -> list[tuple[Task, Fault]]:
+        """Return the requests whose time is up, with the fault to end each with."""
+        over: list[tuple[Task, Fault]] = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, _, task = heapq.heappop(self._deadlines)
+            if not task.done:
+                work = task.ticket.work if task.ticket is not None else None
+                over.append((task, late(task.pipeline.plan.name, work)))
+        for line in self._lines:
+            over += [(task, waited_too_long(task, None)) for task in line.expire(now)]
+        for queue in self._queues.values():
+            for ticket in queue.batcher.expire(now):
+                over.append((ticket.task, waited_too_long(ticket.task, ticket)))
+        return over
+
+    def finish(self, task: Task, now: float) -> bool:
+        """Take a request out wherever it is; False when it was done already.
+
+        It counts as in flight until its caller has the answer.
+        """
+        if task.done:
+            return False
+        task.done = True
+        if task.started:
+            self.started -= 1
+        else:
+            self._lines[task.pipeline.index].cancel(task, now)
+        ticket, task.ticket = task.ticket, None
+        if ticket is not None:
+            self._queues[ticket.work.stage.index].batcher.cancel(ticket, now)
+        return True
+
+    def tasks(self) -> list[Task]:
+        """Return the requests that wait: in a line, at a stage, or to be resumed."""
+        found = [task for line in self._lines for task in line.owners()]
+        for queue in self._queues.values():
+            found += [ticket.task for ticket in queue.batcher.owners()]
+        return found + [resume.task for resume in self._resumable]
+
+    def _batchers(self) -> "list[Batcher[Task] | Batcher[Ticket]]":
+        return [*self._lines, *(queue.batcher for queue in self._queues.values())]
+
+    def _line(self, now: float) -> int | None:
+        heads = [
+            (head, index)
+            for index, line in enumerate(self._lines)
+            if (head := line.head(now)) is not None
+        ]
+        return min(heads)[1] if heads else None
+
+    def _ready_queue(self, now: float) -> StageQueue | None:
+        heads = [
+            (head, index)
+            for index, queue in self._queues.items()
+            if queue.free and (head := queue.batcher.head(now)) is not None
+        ]
+        return self._queues[min(heads)[1]] if heads else None
+
+    def _fills_batches(self, line: int) -> bool:
+        seconds = self._pipelines[line].start_seconds
+        return seconds is not None and seconds < CHEAP_START and self.started < self._most_started
+
+    def _start(self, line: int, now: float) -> Start | None:
+        batch = self._lines[line].take(now)
+        if batch is None:
+            return None
+        task = batch.slices[0].entry.owner
+        task.started = True
+        self.started += 1
+        return Start(task)
+
+
+def overloaded(task: Task, ticket: Ticket | None) -> Fault:
+    """Return the fault of a request for which there is no room."""
+    return Fault(
+        Code.OVERLOADED,
+        "too many requests wait already; try again later",
+        pipeline=task.pipeline.plan.name,
+        stage=ticket.work.stage.name if ticket is not None else None,
+        place=ticket.work.place if ticket is not None else None,
+    )
+
+
+def waited_too_long(task: Task, ticket: Ticket | None) -> Fault:
+    """Return the fault of a request that a queue's `timeout` ended."""
+    return Fault(
+        Code.OVERLOADED,
+        "it waited longer than the queue's timeout; try again later",
+        pipeline=task.pipeline.plan.name,
+        stage=ticket.work.stage.name if ticket is not None else None,
+        place=ticket.work.place if ticket is not None else None,
+    )

@@ -1,0 +1,224 @@
+"""The threaded driver: workers around one lock and one scheduler.
+
+Every wait is exact. A free worker waits for a notification or until the next batch is due; one
+more thread, started with the first time limit, waits for the next limit, so that what waits too
+long is told so while all workers are busy. Stages run without the lock. The worker that finishes
+a batch goes on with one of its requests itself and leaves the others to whoever is free.
+"""
+
+import threading
+from collections.abc import Callable
+
+from ..stdlib.op import Item
+from .jobs import advance, run_batch
+from .metrics import Metrics, Tally
+from .request import Code, Fault
+from .scheduler import Job, Resume, Run, Scheduler, Start, overloaded
+from .task import Task, Ticket
+
+
+class Workers:
+    """`count` threads. `clock` is the engine's."""
+
+    def __init__(
+        self, scheduler: Scheduler, metrics: Metrics, clock: Callable[[], float], count: int
+    ) -> None:
+        self._scheduler, self._metrics, self._clock = scheduler, metrics, clock
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._limit = threading.Condition(self._lock)
+        self._empty = threading.Condition(self._lock)
+        self._idle = count
+        self._watched: float | None = None
+        self._alarm: float | None = None
+        self._keeper: threading.Thread | None = None
+        self._stopping = False
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"headrace-{i}", daemon=True)
+            for i in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no request is under way; a hint, read without the lock."""
+        return self._scheduler.in_flight == 0
+
+    def pending(self) -> list[int]:
+        """Return how many requests of each pipeline wait to be started."""
+        with self._lock:
+            return self._scheduler.pending()
+
+    def admit(self, task: Task) -> None:
+        """Take in a request; raises Fault when there is no room or no service."""
+        with self._lock:
+            if self._stopping:
+                raise Fault(Code.UNAVAILABLE, "the engine is closed")
+            if not self._scheduler.admit(task, self._clock(), self._idle):
+                raise overloaded(task, None)
+            if task.deadline is not None or task.pipeline.plan.queueing is not None:
+                self._watch_limits()
+            self._work.notify()
+
+    def drop(self, task: Task) -> None:
+        """Take out a request whose caller has cancelled it; what runs of it is not used."""
+        with self._lock:
+            dropped = self._scheduler.finish(task, self._clock())
+        if dropped:
+            self._metrics.tally().pipelines[task.pipeline.index].fail(Code.CANCELLED.value)
+            self._answered()
+
+    def drain(self, timeout: float | None) -> bool:
+        """Wait until every request is answered; False when `timeout` seconds were not enough."""
+        with self._lock:
+            return self._empty.wait_for(lambda: self._scheduler.in_flight == 0, timeout)
+
+    def close(self) -> None:
+        """Fail what waits, let what runs come to its next wait, and end the threads."""
+        with self._lock:
+            self._stopping = True
+            self._work.notify_all()
+            self._limit.notify_all()
+        self._fail_waiting()
+        for thread in self._threads:
+            thread.join()
+        if self._keeper is not None:
+            self._keeper.join()
+        self._fail_waiting()
+
+    def _fail_waiting(self) -> None:
+        with self._lock:
+            waiting = self._scheduler.tasks()
+        for task in waiting:
+            self._settle(task, Fault(Code.UNAVAILABLE, "the engine was closed"))
+
+    def _serve(self) -> None:
+        tally = self._metrics.tally()
+        while (job := self._next_job()) is not None:
+            while job is not None:
+                job = self._do(job, tally)
+
+    def _next_job(self) -> Job | None:
+        with self._lock:
+            while True:
+                now = self._clock()
+                job = self._scheduler.next_job(now)
+                if job is not None:
+                    self._idle -= 1
+                    self._wake_another(now)
+                    return job
+                if self._stopping:
+                    return None
+                due = self._watched = self._scheduler.next_due()
+                self._work.wait(None if due is None else max(0.0, due - now))
+                self._watched = None
+
+    def _take_more(self) -> Job | None:
+        """Return the next job of a worker that is busy still; None when it becomes idle."""
+        now = self._clock()
+        job = self._scheduler.next_job(now)
+        if job is None:
+            self._idle += 1
+        else:
+            self._wake_another(now)
+        return job
+
+    def _wake_another(self, now: float) -> None:
+        """Let an idle worker look, when there is work for it or a batch due before it wakes."""
+        if self._idle <= 0:
+            return
+        due = self._scheduler.next_due()
+        sooner = due is not None and (self._watched is None or due < self._watched)
+        if sooner or self._scheduler.has_job(now):
+            self._work.notify()
+
+    def _do(self, job: Job, tally: Tally) -> Job | None:
+        if isinstance(job, Run):
+            deliveries = run_batch(job.queue.stage, job.batch, tally, self._clock())
+            with self._lock:
+                now = self._clock()
+                job.queue.running -= 1
+                for delivery in deliveries:
+                    self._scheduler.deliver(delivery, now)
+                return self._take_more()
+        task = job.task
+        if isinstance(job, Start):
+            task.waited = self._clock() - task.admitted
+        outcome = job.outcome if isinstance(job, Resume) else None
+        reached = advance(task, outcome, tally, self._clock, self._scheduler.queue)
+        if isinstance(reached, Ticket):
+            return self._queue(reached)
+        if reached is not None:
+            self._settle(task, reached)
+        with self._lock:
+            return self._take_more()
+
+    def _queue(self, ticket: Ticket) -> Job | None:
+        with self._lock:
+            now = self._clock()
+            # this worker is free in a moment: what it can serve does not count as waiting
+            if self._scheduler.enqueue(ticket, now, self._idle + 1):
+                self._watch_limits()
+            return self._take_more()
+
+    def _settle(self, task: Task, outcome: "dict[str, Item] | Fault") -> None:
+        """Answer a request, unless someone has done so already."""
+        now = self._clock()
+        with self._lock:
+            if not self._scheduler.finish(task, now):
+                return
+        count_outcome(self._metrics.tally(), task, outcome, now)
+        if isinstance(outcome, Fault):
+            task.answer.fail(outcome)
+        else:
+            task.answer.give(outcome)
+        self._answered()
+
+    def _answered(self) -> None:
+        with self._lock:
+            self._scheduler.in_flight -= 1
+            if self._scheduler.in_flight == 0:
+                self._empty.notify_all()
+
+    def _watch_limits(self) -> None:
+        """See to it that someone wakes when the next time limit is reached."""
+        expiry = self._scheduler.next_expiry()
+        if expiry is None or self._stopping:
+            return
+        if self._keeper is None:
+            self._keeper = threading.Thread(
+                target=self._keep_limits, name="headrace-limits", daemon=True
+            )
+            self._keeper.start()
+        elif self._alarm is None or expiry < self._alarm:
+            self._limit.notify()
+
+    def _keep_limits(self) -> None:
+        while (over := self._next_expired()) is not None:
+            for task, fault in over:
+                self._settle(task, fault)
+
+    def _next_expired(self) -> "list[tuple[Task, Fault]] | None":
+        with self._lock:
+            while not self._stopping:
+                now = self._clock()
+                over = self._scheduler.expire(now)
+                if over:
+                    return over
+                self._alarm = self._scheduler.next_expiry()
+                wait = None if self._alarm is None else max(0.0, self._alarm - now)
+                self._limit.wait(wait)
+            return None
+
+
+def count_outcome(tally: Tally, task: Task, outcome: "dict[str, Item] | Fault", now: float) -> None:
+    """Count a finished request, and take its time into its pipeline's mean."""
+    cell = tally.pipelines[task.pipeline.index]
+    if isinstance(outcome, Fault):
+        cell.fail(outcome.code.value)
+        return
+    cell.successes += 1
+    cell.duration += now - task.admitted
+    cell.queue += task.waited
+    task.pipeline.measured(task.busy)
