@@ -73,7 +73,7 @@ def control_characters(source: Source) -> list[Diagnostic]:
 
 def unknown_character(span: Span) -> Diagnostic | None:
     """Name a character outside the language and what it was probably meant to be."""
-    shown = [char for char in span.text if not _CONTROL.match(char, 0)]
+    shown = [char for char in span.text if char != "\ufeff" and not _CONTROL.match(char)]
     if not shown:
         return None  # said by `control_characters`
     char = shown[0]

@@ -58,7 +58,7 @@ def read_quantity(text: str) -> tuple[int | float, str]:
         return value * DURATION_SECONDS[unit], unit
     if unit in SIZE_BYTES:
         size = value * SIZE_BYTES[unit]
-        if size != int(size) or size > MAX_INTEGER:
+        if size > MAX_INTEGER or size != int(size):
             raise UnitError(
                 f"`{text}` is not a number of bytes", "a size is a whole number of bytes"
             )
