@@ -13,7 +13,7 @@ from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
 from .arena import Buffer, assign_offsets
 from .graph import Constant, For, Graph, If, Match, Node, Region, Transfer, Value
 from .plan import MemoryPlan
-from .stage_settings import CPU, device_of
+from .stage_settings import device_of
 
 BYTES: Mapping[DType, int] = {
     **dict.fromkeys((DType.BOOL, DType.I8, DType.U8), 1),
@@ -139,10 +139,3 @@ def bytes_of(type: Type) -> int | None:
             return bytes_of(item)
         case _:
             return None
-
-
-def device_names(graph: Graph) -> set[str]:
-    """Return the devices that a placed pipeline runs on or copies to."""
-    life = _Life(graph)
-    life.walk(graph.body, 1)
-    return {CPU, *life.device.values()}

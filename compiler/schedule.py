@@ -58,6 +58,10 @@ class Stage:
     name: str
     runs: ModelDef | FunctionDef | None
 
+    @property
+    def is_model(self) -> bool:
+        return isinstance(self.runs, ModelDef)
+
 
 def stages_of(graph: Graph) -> dict[str, Stage]:
     """Return the stages of a pipeline by name, nested ones included, in the order written."""
@@ -87,19 +91,22 @@ def resolve_schedule(
     """Return what a schedule says of a pipeline as lowered, and all mistakes in it."""
     stages = stages_of(graph)
     of_stage = [s for s in schedule.settings if _names_stage(s, stages)]
-    section = Section(PIPELINE_KEYS, [s for s in schedule.settings if not _names_stage(s, stages)])
-    queueing = section.take("queue", lambda setting: _queueing(setting, section.diagnostics))
-    device = section.take("device", read.device)
-    memory = section.take("memory", lambda setting: _memory(setting, section.diagnostics))
-    diagnostics = section.finish()
-
     names = Section(Keys("the pipeline", tuple(stages)), of_stage)
     settings: list[tuple[str, StageSettings]] = []
     for setting in of_stage:
         found = names.take(setting.key.text, lambda s: _stage(s, stages, names.diagnostics))
         if found is not None:
             settings.append((setting.key.text, found))
-    diagnostics += names.finish()
+    section = Section(PIPELINE_KEYS, [s for s in schedule.settings if not _names_stage(s, stages)])
+    placed = {name: setting.device for name, setting in settings if setting.device is not None}
+    if not any(one.is_model and name not in placed for name, one in stages.items()):
+        message = "`device` has no effect: no model of the pipeline is without its own"
+        section.refuse("device", "HR403", message)
+    device = section.take("device", read.device)
+    devices = {"cpu", *placed.values(), *([device] if device is not None else [])}
+    memory = section.take("memory", lambda s: _memory(s, devices, section.diagnostics))
+    queueing = section.take("queue", lambda s: _queueing(s, section.diagnostics))
+    diagnostics = [*section.finish(), *names.finish()]
     return Settings(
         name=schedule_name(schedule),
         stages=tuple(settings),
@@ -223,18 +230,26 @@ def _queueing(setting: ast.Setting, diagnostics: list[Diagnostic]) -> Queueing:
     return Queueing(size or DEFAULT_QUEUE_SIZE, timeout, on_timeout or "reject")
 
 
-def _memory(setting: ast.Setting, diagnostics: list[Diagnostic]) -> tuple[tuple[str, int], ...]:
-    """Read `memory { cpu = 900MiB, gpu(0) = 4GiB }`."""
+def _memory(
+    setting: ast.Setting, devices: set[str], diagnostics: list[Diagnostic]
+) -> tuple[tuple[str, int], ...]:
+    """Read `memory { cpu = 900MiB, gpu(0) = 4GiB }` of a pipeline that runs on `devices`."""
     budgets: list[tuple[str, int]] = []
-    section = Section(Keys("`memory`", ("cpu", "sim", "gpu(0)")), read.entries(setting))
+    section = Section(Keys("`memory`", ()), read.entries(setting))
     for entry in read.entries(setting):
-        key = entry.key.text
-        name = f"gpu:{key[4:-1]}" if key.startswith("gpu(") and key[4:-1].isdigit() else key
-        if name not in ("cpu", "sim") and not name.startswith("gpu:"):
-            diagnostics.append(read.unknown_device(key, entry.key.span).diagnostic)
-            section.take(key, lambda _: None)
-            continue
-        budget = section.take(key, read.size)
-        budgets += [(name, budget)] if budget is not None else []
+        budget = section.take(entry.key.text, lambda s: _budget(s, devices))
+        budgets += [budget] if budget is not None else []
     diagnostics += section.finish()
     return tuple(sorted(budgets))
+
+
+def _budget(entry: ast.Setting, devices: set[str]) -> tuple[str, int]:
+    key = entry.key.text
+    index = key.removeprefix("gpu(").removesuffix(")")
+    name = f"gpu:{int(index)}" if key == f"gpu({index})" and index.isdecimal() else key
+    if name not in ("cpu", "sim") and not name.startswith("gpu:"):
+        raise read.unknown_device(key, entry.key.span)
+    if name not in devices:
+        message = f"`{key}` has no effect here: nothing of the pipeline runs there"
+        raise Mistake("HR403", message, entry.key.span, "has no effect")
+    return name, read.size(entry)

@@ -61,7 +61,7 @@ def test_every_key_reaches_the_settings(graph):
         many { batch { max = 3 } }
         queue { size = 256, timeout = 500ms, on_timeout = reject }
         device = sim
-        memory { cpu = 900MiB, gpu(0) = 4GiB }
+        memory { cpu = 900MiB, gpu(1) = 4GiB }
         """,
     )
     assert found.name == "server"
@@ -75,7 +75,7 @@ def test_every_key_reaches_the_settings(graph):
     assert found.stage("many") == StageSettings(batching=Batching(3))
     assert found.queueing == Queueing(256, 0.5, "reject")
     assert found.device == "sim"
-    assert found.memory == (("cpu", 900 << 20), ("gpu:0", 4 << 30))
+    assert found.memory == (("cpu", 900 << 20), ("gpu:1", 4 << 30))
 
 
 def test_an_empty_schedule_says_nothing(graph):
@@ -112,6 +112,7 @@ CASES = [
     ("quads { device = cpu }", "HR403", "device", None),
     ("image.warp { device = sim }", "HR403", "device", None),
     ("image.warp { instances = 2 }", "HR403", "instances", None),
+    ("memory { sim = 1GiB }", "HR403", "sim", None),
     # known, but not served yet
     ("read { batch { max = 2, pad = L } }", "HR404", "pad", None),
     ("read { batch { max = 2, bucket = 64 } }", "HR404", "bucket", None),
@@ -177,6 +178,12 @@ def test_all_mistakes_are_reported_in_the_order_written(graph):
 def test_an_unknown_key_lists_the_valid_ones(graph):
     (found,) = mistakes(graph, "read { zzz = 1 }")
     assert found.notes == ("a stage takes `batch`, `instances`, `device`, `queue`",)
+
+
+def test_a_device_for_models_that_all_have_their_own_has_no_effect(make):
+    graph = make.graph(make.model("m", make.param("x", F32), type=F32))
+    (found,) = mistakes(graph, "m { device = sim }\ndevice = cpu")
+    assert (found.code, found.primary.span.text) == ("HR403", "device")
 
 
 # ---- which schedule
