@@ -145,6 +145,15 @@ class Dims:
                 raise ValueError(f"`{op}` does not compare dimensions")
 
     @property
+    def mark(self) -> int:
+        """A point in time: variables made from now on are new to it."""
+        return len(self._kinds)
+
+    def is_new(self, dim: Dim, mark: int) -> bool:
+        """Tell whether a dimension mentions a variable made after `mark`."""
+        return any(variable.uid > mark for variable in variables(self.resolve(dim)))
+
+    @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What was let through and must be checked at run time."""
         return tuple(self._assumptions)

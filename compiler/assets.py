@@ -1,0 +1,187 @@
+"""Files that a source names: where they are, and what their loaders make of them.
+
+A location is a path relative to the source's folder, an absolute path, or
+`pkg:package/path/in/package`, which is found where the Python package is installed (the package
+is not imported).
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, cast
+
+import numpy as np
+
+from ..dsl.types import DType, TensorType
+from ..stdlib.dtypes import from_numpy
+from ..stdlib.op import Array, Literal
+
+PACKAGE_PREFIX = "pkg:"
+
+
+class Missing(Exception):
+    """There is no such file or package; `help` says how to get it, where that is known."""
+
+    def __init__(self, message: str, help: str | None = None, package: bool = False) -> None:
+        self.message, self.help, self.package = message, help, package
+        super().__init__(message)
+
+
+class Unreadable(Exception):
+    """The file is there but does not hold what its loader reads; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """What a loader has read: a literal and its type. `weak` numbers take the declared dtype."""
+
+    literal: Literal
+    type: TensorType
+    weak: bool = False
+
+
+def locate(location: str, directory: Path) -> Path:
+    """Return the path of a file; raises Missing."""
+    if location.startswith(PACKAGE_PREFIX):
+        path = _in_package(location.removeprefix(PACKAGE_PREFIX))
+    else:
+        path = directory / location
+    if not path.is_file():
+        raise Missing(f"there is no file `{location}`", _seen_from(path, location))
+    return path
+
+
+def read_lines(content: bytes) -> Asset:
+    """Read UTF-8 text as one string a line; a line end at the end of the file adds none."""
+    return _texts(_lines(_text(content)))
+
+
+def read_npy(content: bytes) -> Asset:
+    """Read an array in NumPy's own format; pickled objects are refused."""
+    from io import BytesIO
+
+    try:
+        array = cast("Array", np.load(BytesIO(content), allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        raise Unreadable(f"it is not a .npy array: {error}") from error
+    dtype = from_numpy(array.dtype)
+    if dtype is None:
+        raise Unreadable(f"it holds {array.dtype}, which the language has no dtype for")
+    array.flags.writeable = False
+    return Asset(array, TensorType(dtype, array.shape))
+
+
+def read_json(content: bytes) -> Asset:
+    """Read a number, string, bool, or nested rows of one of these with equal lengths."""
+    try:
+        value = cast("object", json.loads(_text(content)))
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"it is not JSON: {error}") from error
+    shape, leaves = _shape(value)
+    kinds = {_leaf_dtype(leaf) for leaf in leaves}
+    if kinds == {DType.I64, DType.F32}:
+        kinds = {DType.F32}
+    dtype = kinds.pop() if len(kinds) == 1 else None
+    if dtype is None:
+        raise Unreadable("it is not one kind of value (numbers, strings or bools) throughout")
+    if dtype is DType.STRING and shape:
+        array = np.empty(len(leaves), object)
+        array[:] = leaves
+        return Asset(array.reshape(shape), TensorType(dtype, shape))
+    return Asset(_tuples(value), TensorType(dtype, shape), weak=dtype.is_number)
+
+
+def read_bytes(content: bytes) -> Asset:
+    """Take the file as it is."""
+    return Asset(content, TensorType(DType.BYTES))
+
+
+def metadata_lines(value: str) -> Asset:
+    """Read a value of a model's metadata as one string a line."""
+    return _texts(_lines(value))
+
+
+LOADERS: Final[Mapping[str, Callable[[bytes], Asset]]] = MappingProxyType(
+    {"lines": read_lines, "npy": read_npy, "json": read_json, "bytes": read_bytes}
+)
+
+
+def _in_package(location: str) -> Path:
+    package, slash, inside = location.partition("/")
+    if not slash or not package.isidentifier():
+        raise Missing(
+            f"`pkg:{location}` does not name a file in a package",
+            "write `pkg:package/path/in/package`",
+        )
+    spec = find_spec(package)  # top-level names only: parents of dotted ones would be imported
+    places = [] if spec is None else list(spec.submodule_search_locations or ())
+    if not places:
+        name = package.replace("_", "-")
+        raise Missing(
+            f"the Python package `{package}` is not installed", f"`pip install {name}`", True
+        )
+    found = [Path(place) / inside for place in places]
+    return next((path for path in found if path.is_file()), found[0])
+
+
+def _seen_from(path: Path, location: str) -> str | None:
+    """Name the nearest folder that exists, which shows where a wrong path went astray."""
+    if location.startswith(PACKAGE_PREFIX):
+        return "the package is installed, but has no such file"
+    folder = path.parent
+    while not folder.is_dir():
+        folder = folder.parent
+    return f"looked in {folder}"
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"it is not UTF-8 text: byte {error.start} is wrong") from error
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def _texts(lines: list[str]) -> Asset:
+    array = np.empty(len(lines), object)
+    array[:] = lines
+    array.flags.writeable = False
+    return Asset(array, TensorType(DType.STRING, (len(lines),)))
+
+
+def _shape(value: object) -> tuple[tuple[int, ...], list[object]]:
+    """Return the shape of nested rows and what they hold; raises Unreadable for ragged ones."""
+    if not isinstance(value, list):
+        return (), [value]
+    rows = [_shape(item) for item in cast("list[object]", value)]
+    if any(shape != rows[0][0] for shape, _ in rows):
+        raise Unreadable("its rows are not equally long")
+    inner = rows[0][0] if rows else ()
+    return (len(rows), *inner), [leaf for _, leaves in rows for leaf in leaves]
+
+
+def _leaf_dtype(leaf: object) -> DType | None:
+    match leaf:
+        case bool():
+            return DType.BOOL
+        case int():
+            return DType.I64
+        case float():
+            return DType.F32
+        case str():
+            return DType.STRING
+        case _:
+            return None
+
+
+def _tuples(value: object) -> Literal:
+    if isinstance(value, list):
+        return tuple(_tuples(item) for item in cast("list[object]", value))
+    return cast("bool | int | float | str", value)  # `_leaf_dtype` has let nothing else through

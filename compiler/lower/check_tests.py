@@ -1,0 +1,82 @@
+"""`test` items: that they name a pipeline, its parameters and its stages."""
+
+from collections.abc import Iterator
+
+from ...dsl import ast
+from ..graph import FunctionCall, Graph, ModelCall, OpCall, Region
+from .entities import File, Mistaken, Routine
+from .problems import Problems, did_you_mean
+
+
+def check_test(test: ast.Test, file: File, problems: Problems) -> None:
+    """Report names in a test that its pipeline does not have."""
+    routine = file.find(test.pipeline.text)
+    if isinstance(routine, Mistaken):
+        return
+    if not isinstance(routine, Routine) or routine.kind != "pipeline":
+        pipelines = [
+            name
+            for name, one in file.entities.items()
+            if isinstance(one, Routine) and one.kind == "pipeline"
+        ]
+        problems.error(
+            "HR117",
+            f"there is no pipeline `{test.pipeline.text}` to test",
+            test.pipeline.span,
+            help=did_you_mean(test.pipeline.text, pipelines),
+        )
+        return
+    params = [field.name for field in routine.signature.params]
+    for step in test.steps:
+        if isinstance(step, ast.Given) and step.name.text not in params:
+            problems.error(
+                "HR118",
+                f"`{routine.name}` has no parameter `{step.name.text}`",
+                step.name.span,
+                help=did_you_mean(step.name.text, params),
+            )
+        if isinstance(step, ast.Stub) and routine.graph is not None:
+            _check_stub(step, routine.graph, problems)
+
+
+def _check_stub(step: ast.Stub, graph: Graph, problems: Problems) -> None:
+    stages = dict(_stages(graph))
+    name = step.stage.text
+    if name not in stages:
+        problems.error(
+            "HR118",
+            f"`{graph.name}` has no stage `{name}`",
+            step.stage.span,
+            help=did_you_mean(name, stages),
+        )
+        return
+    for field in step.fields:
+        if field.name is not None and field.name.text not in stages[name]:
+            problems.error(
+                "HR118",
+                f"`{name}` has no result `{field.name.text}`",
+                field.name.span,
+                help=did_you_mean(field.name.text, stages[name]),
+            )
+
+
+def _stages(graph: Graph) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the stages of a pipeline with the names of their results."""
+
+    def walk(region: Region) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for node in region.nodes:
+            match node.kind:
+                case ModelCall(model=name):
+                    results = graph.model(name).signature.results
+                    yield node.stage, tuple(field.name for field in results)
+                case FunctionCall(function=name):
+                    results = graph.function(name).signature.results
+                    yield node.stage, tuple(field.name for field in results)
+                case OpCall(op=op):
+                    yield node.stage, op.results
+                case _:
+                    pass
+            for inner in node.regions:
+                yield from walk(inner)
+
+    yield from walk(graph.body)

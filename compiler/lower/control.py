@@ -1,0 +1,348 @@
+"""`if`, `match` and `for`: their blocks become regions of one node."""
+
+from collections.abc import Sequence
+
+from ...dsl import ast
+from ...dsl.diagnostic import Label
+from ...dsl.source import Span
+from ...dsl.types import (
+    ANY_DIM,
+    UNKNOWN,
+    Dim,
+    DType,
+    ListType,
+    OptionalType,
+    TensorType,
+    Type,
+)
+from ...stdlib.op import Literal
+from ..graph import For, If, Match, Region, Value
+from .body import Body, map_dims
+from .literals import LiteralError, typed
+from .merge import ArmResult, merge
+from .mismatch import made_here, named
+from .operands import BROKEN, Broken, Made, Operand, Record, Single, weak_number
+from .ops import output_names
+from .statements import condition, lower_block, lower_statement, named_fields
+
+
+def lower_if(body: Body, expr: ast.If, names: tuple[str, ...]) -> Operand:
+    test = condition(body, expr.condition, "if")
+    then = _arm(body, expr.then, names)
+    if expr.orelse is None:
+        body.problems.error(
+            "HR225",
+            "an `if` is a value and needs an `else`",
+            expr.span,
+            "no `else`",
+            help="add `else { ... }` with the value for when the condition does not hold",
+        )
+        return BROKEN
+    arms = (then, _arm(body, expr.orelse, names))
+    if isinstance(test, Broken):
+        return BROKEN
+    inputs = (body.value(test, expr.condition.span, "condition"),)
+    return merge(body, If(), inputs, arms, expr.span, "if", names)
+
+
+def lower_match(body: Body, expr: ast.Match, names: tuple[str, ...]) -> Operand:
+    subject = body.single(expr.subject)
+    type = _subject_type(body, expr.subject, subject)
+    cases, arms, sound = _cases(body, expr, type, names)
+    if not sound or isinstance(subject, Broken) or type is None or not arms:
+        return BROKEN
+    inputs = (body.value(subject, expr.subject.span, "subject"),)
+    return merge(body, Match(cases), inputs, arms, expr.span, "match", names)
+
+
+def lower_for(body: Body, expr: ast.For, names: tuple[str, ...]) -> Operand:
+    sources = _sources(body, expr)
+    items = _items(body, sources)
+    inner = body.inside()
+    mark = body.dims.mark
+    targets = _targets(body, expr, len(items))
+    params = tuple(
+        Value(inner.settle(item), _target_name(target), target.span)
+        for item, target in zip(items, targets, strict=True)
+    )
+    for target, param in zip(targets, params, strict=True):
+        if isinstance(target, ast.Ident):
+            operand = Made(param) if param.type != UNKNOWN else BROKEN
+            inner.scope.give(target.text, operand, target.span, body.problems)
+    for statement in expr.body.statements[:-1]:
+        lower_statement(inner, statement)
+    last = expr.body.statements[-1] if expr.body.statements else None
+    if not isinstance(last, ast.Yield):
+        _report_no_yield(inner, expr, last)
+        return BROKEN
+    fields = named_fields(inner, last.fields, "")
+    results = [(name, inner.single(one.value, (name,) if name else ())) for name, one in fields]
+    keep = None if last.when is None else condition(inner, last.when, "when")
+    inner.scope.close(body.problems)
+    broken = [single for _, single in results if isinstance(single, Broken)]
+    if broken or not results or keep == BROKEN or any(p.type == UNKNOWN for p in params):
+        return Record(tuple((n, BROKEN) for n, _ in results)) if results[1:] else BROKEN
+    region = _region(inner, params, results, keep, last)
+    return _add_for(
+        body, expr, sources, region, [n for n, _ in results], keep is not None, mark, names
+    )
+
+
+def _add_for(
+    body: Body,
+    expr: ast.For,
+    sources: Sequence[tuple[ast.Expr, Single]],
+    region: Region,
+    fields: list[str],
+    filtered: bool,
+    mark: int,
+    names: tuple[str, ...],
+) -> Operand:
+    count = _count(body, sources)
+    checks = body.take_checks()
+    if filtered or count is None:
+        count = body.dims.fresh("n")
+    values = region.results[: len(fields)]
+    types = tuple(_gathered(body, value.type, count, mark) for value in values)
+    inputs = tuple(body.value(single, source.span, "items") for source, single in sources)
+    labels = output_names("for", fields, names) if fields != [""] else (names or ("for",))[:1]
+    outputs = body.add(
+        For(filtered), inputs, types, expr.span, "for", labels, regions=(region,), checks=checks
+    )
+    if fields == [""]:
+        return Made(outputs[0])
+    return Record(tuple(zip(fields, map(Made, outputs), strict=True)))
+
+
+def _arm(body: Body, block: ast.Block | ast.If | ast.Expr, names: tuple[str, ...]) -> ArmResult:
+    inner = body.inside()
+    operand = lower_block(inner, block, names)
+    span = block.span
+    if isinstance(block, ast.Block) and block.statements:
+        span = block.statements[-1].span
+    return ArmResult(inner, operand, span)
+
+
+# ---- match
+
+
+def _subject_type(body: Body, expr: ast.Expr, subject: Single) -> TensorType | None:
+    type = body.resolve(subject.type)
+    if type == UNKNOWN:
+        return None
+    if isinstance(type, TensorType) and not type.dims:
+        if type.dtype.is_integer or type.dtype in (DType.BOOL, DType.STRING):
+            return type
+    body.problems.error(
+        "HR221",
+        f"`match` takes one integer, string or bool, but {named(expr)} is {type}",
+        expr.span,
+        secondary=made_here(body, expr),
+    )
+    return None
+
+
+def _cases(
+    body: Body, expr: ast.Match, type: TensorType | None, names: tuple[str, ...]
+) -> tuple[tuple[tuple[Literal, ...], ...], list[ArmResult], bool]:
+    """Return the literals of all arms but the last, which takes what is left, and the arms."""
+    seen: dict[Literal, Span] = {}
+    cases: list[tuple[Literal, ...]] = []
+    arms: list[ArmResult] = []
+    wildcard: Span | None = None
+    sound = True
+    for arm in expr.arms:
+        literals: list[Literal] = []
+        for pattern in arm.patterns:
+            if wildcard is not None:
+                body.problems.error(
+                    "HR222",
+                    "nothing reaches this arm",
+                    pattern.span,
+                    secondary=(Label(wildcard, "`_` takes everything"),),
+                )
+                sound = False
+            elif isinstance(pattern, ast.Wildcard):
+                wildcard = pattern.span
+            else:
+                sound &= _pattern(body, pattern, type, seen, literals)
+        cases.append(tuple(literals))
+        arms.append(_arm(body, arm.body, names))
+    complete = type is not None and type.dtype is DType.BOOL and set(seen) == {True, False}
+    if wildcard is None and not complete and type is not None:
+        body.problems.error(
+            "HR220",
+            "not every value has an arm",
+            expr.span,
+            "no `_` arm",
+            help="add `_ => ...` for all other values",
+        )
+        sound = False
+    return tuple(cases[:-1]), arms, sound
+
+
+def _pattern(
+    body: Body,
+    pattern: ast.Number | ast.String | ast.Bool,
+    type: TensorType | None,
+    seen: dict[Literal, Span],
+    literals: list[Literal],
+) -> bool:
+    value = pattern.value
+    if value in seen:
+        body.problems.error(
+            "HR222",
+            f"`{pattern.span.text}` has an arm already",
+            pattern.span,
+            secondary=(Label(seen[value], "this one"),),
+        )
+        return False
+    seen[value] = pattern.span
+    literals.append(value)
+    if type is None:
+        return True
+    fits = _fits(value, type)
+    if not fits:
+        body.problems.error("HR221", f"`{pattern.span.text}` is no value of {type}", pattern.span)
+    return fits
+
+
+def _fits(value: int | float | str | bool, type: TensorType) -> bool:
+    if isinstance(value, bool):
+        return type.dtype is DType.BOOL
+    if isinstance(value, str):
+        return type.dtype is DType.STRING
+    if not type.dtype.is_integer:
+        return False
+    try:
+        typed(weak_number(value), type)
+    except LiteralError:
+        return False
+    return True
+
+
+# ---- for
+
+
+def _sources(body: Body, expr: ast.For) -> list[tuple[ast.Expr, Single]]:
+    """Lower what is walked: one list, or those of `zip(xs, ys)`."""
+    walked = expr.iterable
+    zipped = (
+        isinstance(walked, ast.Call)
+        and isinstance(walked.callee, ast.Name)
+        and walked.callee.text == "zip"
+        and body.scope.find("zip") is None
+    )
+    if not zipped or not isinstance(walked, ast.Call):
+        return [(walked, body.single(walked))]
+    for argument in walked.arguments:
+        if argument.name is not None:
+            body.problems.error(
+                "HR107", f"`zip` has no parameter `{argument.name.text}`", argument.name.span
+            )
+    return [(one.value, body.single(one.value)) for one in walked.arguments]
+
+
+def _targets(body: Body, expr: ast.For, count: int) -> tuple[ast.Ident | ast.Wildcard, ...]:
+    targets = expr.targets
+    if len(targets) == count:
+        return targets
+    body.problems.error(
+        "HR210",
+        f"{len(targets)} name{'s' * (len(targets) != 1)} for {count} list{'s' * (count != 1)}",
+        targets[min(len(targets) - 1, count)].span,
+        secondary=(Label(expr.iterable.span, f"{count} list{'s' * (count != 1)}"),),
+        help="walk several side by side with `zip(xs, ys)`" if len(targets) > count else None,
+    )
+    padding = (ast.Wildcard(span=expr.span),) * count
+    return (*targets, *padding)[:count]
+
+
+def _items(body: Body, sources: Sequence[tuple[ast.Expr, Single]]) -> list[Type]:
+    items: list[Type] = []
+    for expr, single in sources:
+        match body.resolve(single.type):
+            case ListType(item=item):
+                items.append(item)
+            case TensorType(dtype, dims) if dims:
+                items.append(TensorType(dtype, dims[1:]))
+            case type:
+                if type != UNKNOWN:
+                    code = "HR223" if isinstance(type, OptionalType) else "HR207"
+                    body.problems.error(
+                        code,
+                        f"`for` walks a list or a tensor with an axis, but {named(expr)} is {type}",
+                        expr.span,
+                        secondary=made_here(body, expr),
+                    )
+                items.append(UNKNOWN)
+    return items
+
+
+def _count(body: Body, sources: Sequence[tuple[ast.Expr, Single]]) -> Dim | None:
+    """Return how many items are walked, None when no type says it; tensors must agree."""
+    count: Dim | None = None
+    for expr, single in sources:
+        if not isinstance(single.type, TensorType):
+            continue
+        length = single.type.dims[0]
+        if count is not None and not body.dims.unify(count, length):
+            count, length = body.dims.resolve(count), body.dims.resolve(length)
+            body.problems.error(
+                "HR204",
+                f"lists walked side by side are of one length: this has {length}, not {count}",
+                expr.span,
+                secondary=(Label(sources[0][0].span, f"{count} items"),),
+            )
+        count = length if count is None else count
+    return count
+
+
+def _region(
+    inner: Body,
+    params: tuple[Value, ...],
+    results: Sequence[tuple[str, Single]],
+    keep: Single | None,
+    last: ast.Yield,
+) -> Region:
+    values = [
+        inner.value(single, binding.value.span, name or "item")
+        for (name, single), binding in zip(results, last.fields, strict=True)
+    ]
+    if keep is not None and last.when is not None:
+        values.append(inner.value(keep, last.when.span, "when"))
+    return Region(params, tuple(inner.nodes), tuple(values))
+
+
+def _gathered(body: Body, item: Type, count: Dim, mark: int) -> Type:
+    """Return the type of gathered items: a tensor where all are sure to have one shape.
+
+    Sizes that are made anew for each item may differ among them.
+    """
+    item = body.resolve(item)
+    match item:
+        case TensorType(dtype, dims) if not any(body.dims.is_new(dim, mark) for dim in dims):
+            return TensorType(dtype, (body.dims.settle(count), *dims))
+        case _:
+            pass
+
+    def loose(dim: Dim) -> Dim:
+        return ANY_DIM if body.dims.is_new(dim, mark) else dim
+
+    return ListType(map_dims(item, loose))
+
+
+def _report_no_yield(inner: Body, expr: ast.For, last: ast.Statement | None) -> None:
+    if last is not None:
+        lower_statement(inner, last)
+    code = last.value.span.text if isinstance(last, ast.Result) else ""
+    inner.problems.error(
+        "HR319",
+        "a `for` ends with `yield`, which says what each item gives",
+        (last or expr.body).span,
+        help=f"write `yield {code}`" if code and "\n" not in code else None,
+    )
+
+
+def _target_name(target: ast.Ident | ast.Wildcard) -> str:
+    return target.text if isinstance(target, ast.Ident) else "_"

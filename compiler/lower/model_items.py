@@ -1,0 +1,204 @@
+"""`model` items: what is declared, compared with what the file says, and which axis is the batch.
+
+* Without `batch`, axis 0 is the batch axis when the file leaves it open in every input and output.
+  Where a signature is declared and there is no file to ask, the model is taken to batch.
+* `batch axis { h = 1 }`: inputs that it does not name have no batch axis (a sample rate that all
+  rows share); outputs that it does not name have it in front. An axis that the file fixes at 1
+  is then taken to be free and made so in the packed model.
+* `batch none`: the signature is the file's whole one.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...dsl import ast
+from ...dsl.linear import variables
+from ...dsl.types import UNKNOWN, Signature, TensorType
+from ..assets import Missing, locate
+from ..graph import Blob, ModelDef
+from ..signatures import FileSignature, NotOnnx
+from .agree import type_dims
+from .constants import read_defaults
+from .entities import Constraint, Entity, File, Mistaken, NamedModel
+from .model_axes import Axes, choose_axes
+from .model_files import item_signature, match_file
+from .problems import Problems, did_you_mean
+from .refused import report_unserved
+from .session import Session
+from .type_expressions import read_dim, read_signature
+
+SERVED = "onnx"
+BACKENDS = ("onnx", "tensorrt", "torch", "openvino", "remote", "python")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The file of a model."""
+
+    path: Path
+    signature: FileSignature
+
+
+def read_model(item: ast.Model, file: File, session: Session) -> Entity:
+    """Return the model an item declares, `Mistaken` after a mistake in it."""
+    before = session.problems.errors
+    entity = _read(item, file, session)
+    return entity if entity is not None and session.problems.errors == before else Mistaken()
+
+
+def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
+    problems = session.problems
+    before = problems.errors
+    _require_served(item, problems)
+    declared = None
+    if item.params is not None and item.results is not None:
+        declared = read_signature(item.params, item.results, file, problems)
+        _require_tensors(item, declared, problems)
+    if problems.errors > before:
+        return None
+    found = _find(item, declared is not None, file, session)
+    if problems.errors > before:
+        return None
+    axes = choose_axes(item, declared, found.signature if found else None, problems)
+    if axes is None:
+        return None
+    definition = _define(item, declared, found, axes, file, problems)
+    if definition is None or problems.errors > before:
+        return None
+    _require_names(item, definition.signature, problems)
+    if session.need_models and found is not None:
+        definition = replace(definition, content=_pack(item, found, axes, session))
+    defaults = read_defaults(item.params or (), definition.signature.params, file, session)
+    where = tuple(
+        Constraint(read_dim(one.left), one.op, read_dim(one.right), one.span.text, one.span)
+        for one in item.where
+    )
+    return NamedModel(definition, where, defaults)
+
+
+def _require_served(item: ast.Model, problems: Problems) -> None:
+    backend = item.backend.text
+    if backend not in BACKENDS:
+        problems.error(
+            "HR318",
+            f"there is no backend `{backend}`",
+            item.backend.span,
+            help=did_you_mean(backend, BACKENDS),
+        )
+    elif backend != SERVED:
+        problems.error(
+            "HR318",
+            f"the backend `{backend}` is not available in this version",
+            item.backend.span,
+            help=f'export the model to ONNX and write `{SERVED} "..."`',
+        )
+    for pads in item.pads:
+        report_unserved("pads", pads.span, problems)
+
+
+def _require_tensors(item: ast.Model, declared: Signature, problems: Problems) -> None:
+    """A model takes and gives tensors; only an input may be optional."""
+    pairs = [
+        *zip(item.params or (), declared.params, strict=False),
+        *zip(item.results or (), declared.results, strict=False),
+    ]
+    for param, field in pairs:
+        type = field.type
+        if type != UNKNOWN and not isinstance(type, TensorType):
+            problems.error(
+                "HR321",
+                f"`{item.name.text}` has `{field.name}`: {type}, but a model takes and gives "
+                "tensors that are always there",
+                param.type.span,
+            )
+
+
+def _find(item: ast.Model, declared: bool, file: File, session: Session) -> Found | None:
+    """Find and read the file; None when a check does without it, or after a mistake."""
+    location, problems = item.location, session.problems
+    try:
+        path = locate(location.value, file.source.directory)
+    except Missing as missing:
+        if declared and not session.need_models:
+            return None
+        code = "HR313" if missing.package else "HR301"
+        what = missing.message if missing.package else f"no model file `{location.value}`"
+        problems.error(code, what, location.span, help=missing.help)
+        return None
+    try:
+        return Found(path, session.onnx_signature(path))
+    except NotOnnx as error:
+        problems.error("HR302", f"`{location.value}` is not an ONNX model: {error}", location.span)
+    except OSError as error:
+        message = f"`{location.value}` cannot be read: {error.strerror}"
+        problems.error("HR301", message, location.span)
+    return None
+
+
+def _define(
+    item: ast.Model,
+    declared: Signature | None,
+    found: Found | None,
+    axes: Axes,
+    file: File,
+    problems: Problems,
+) -> ModelDef | None:
+    if found is None:
+        assert declared is not None
+        signature = declared
+        inputs = tuple(field.name for field in declared.params)
+        outputs = tuple(field.name for field in declared.results)
+    elif declared is None:
+        read = item_signature(item, found.signature, axes, problems)
+        if read is None:
+            return None
+        signature = read
+        inputs = tuple(one.name for one in found.signature.required_inputs)
+        outputs = tuple(one.name for one in found.signature.outputs)
+    else:
+        matched = match_file(item, declared, found.signature, axes, problems)
+        if matched is None:
+            return None
+        signature, inputs, outputs = matched
+    return ModelDef(
+        name=file.prefix + item.name.text,
+        backend=item.backend.text,
+        location=item.location.value,
+        signature=signature,
+        input_names=inputs,
+        output_names=outputs,
+        input_axes=axes.inputs,
+        output_axes=axes.outputs,
+        content=None,
+        span=item.name.span,
+    )
+
+
+def _require_names(item: ast.Model, signature: Signature, problems: Problems) -> None:
+    """Names in `where` must be dimensions of the signature."""
+    fields = (*signature.params, *signature.results)
+    known = {v.name for field in fields for dim in type_dims(field.type) for v in variables(dim)}
+    for constraint in item.where:
+        dims = (read_dim(constraint.left), read_dim(constraint.right))
+        for name in sorted({v.name for dim in dims for v in variables(dim)} - known):
+            problems.error(
+                "HR101",
+                f"`{name}` is no dimension of `{item.name.text}`",
+                constraint.span,
+                notes=(f"`{item.name.text}` is {signature}",),
+                help=did_you_mean(name, known),
+            )
+
+
+def _pack(item: ast.Model, found: Found, axes: Axes, session: Session) -> Blob | None:
+    location = item.location
+    try:
+        return session.onnx_blob(found.path, axes.freed)
+    except NotOnnx as error:
+        session.problems.error(
+            "HR302", f"`{location.value}` cannot be packed: {error}", location.span
+        )
+    except OSError as error:
+        message = f"weights of `{location.value}` cannot be read: {error}"
+        session.problems.error("HR301", message, location.span)
+    return None

@@ -1,0 +1,207 @@
+"""Operators: those on literals are computed here, all others are ops of `math`."""
+
+import math
+import operator
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from ...dsl import ast
+from ...dsl.diagnostic import Label
+from ...dsl.types import DType, ListType, OptionalType, TensorType
+from ...stdlib.dtypes import from_numpy
+from ...stdlib.op import Argument, Literal, Op, OpTypeError
+from .agree import adapt
+from .body import Body
+from .literals import LiteralError, typed
+from .mismatch import named
+from .operands import Broken, Known, Operand, Single, weak_number
+from .ops import apply_op, broken_results, in_terms_of_arguments
+
+BINARY: Final = MappingProxyType(
+    {
+        "+": "add",
+        "-": "sub",
+        "*": "mul",
+        "/": "div",
+        "%": "mod",
+        "@": "matmul",
+        "==": "eq",
+        "!=": "ne",
+        "<": "lt",
+        "<=": "le",
+        ">": "gt",
+        ">=": "ge",
+        "and": "and",
+        "or": "or",
+    }
+)
+UNARY: Final = MappingProxyType({"-": "neg", "not": "not"})
+
+# Any: numbers of either kind, which the callers have made sure of
+_ON_NUMBERS: Final[MappingProxyType[str, Callable[[Any, Any], Any]]] = MappingProxyType(
+    {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "%": math.fmod,
+        "==": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+)
+
+
+def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operand:
+    left, right = body.single(expr.left), body.single(expr.right)
+    op = body.catalog.op(f"math.{BINARY[expr.op]}")
+    if isinstance(left, Broken) or isinstance(right, Broken):
+        return broken_results(op)
+    if isinstance(left, Known) and isinstance(right, Known) and left.weak and right.weak:
+        folded = _folded(expr, left.literal, right.literal)
+        if folded is not None:
+            return folded
+    exprs = {"left": [expr.left], "right": [expr.right]}
+    try:
+        left = _like(body, left, right, expr.left)
+        right = _like(body, right, left, expr.right)
+        return _applied(body, op, (left, right), expr, names)
+    except LiteralError as error:
+        side = expr.left if isinstance(left, Known) else expr.right
+        body.problems.error("HR216", f"{error}", side.span)
+    except OpTypeError as error:
+        help = in_terms_of_arguments(error.help, exprs) if error.help else None
+        body.problems.error(
+            "HR226",
+            f"`{expr.op}` does not take {_shown(body, left)} and {_shown(body, right)}: "
+            f"{_subject(error, exprs)} must be {error.wants}",
+            expr.span,
+            secondary=(_label(body, expr.left, left), _label(body, expr.right, right)),
+            help=help,
+        )
+    return broken_results(op)
+
+
+def lower_unary(body: Body, expr: ast.Unary, names: tuple[str, ...]) -> Operand:
+    single = body.single(expr.operand)
+    op = body.catalog.op(f"math.{UNARY[expr.op]}")
+    if isinstance(single, Broken):
+        return broken_results(op)
+    if isinstance(single, Known) and single.weak and expr.op == "-":
+        negated = _negated(single.literal)
+        if not isinstance(negated, tuple):
+            return weak_number(negated)
+        return Known(negated, single.type, weak=True)
+    try:
+        return _applied(body, op, (single,), expr, names)
+    except OpTypeError as error:
+        body.problems.error(
+            "HR226",
+            f"`{expr.op}` does not take {_shown(body, single)}: it must be {error.wants}",
+            expr.span,
+            secondary=(_label(body, expr.operand, single),),
+        )
+    return broken_results(op)
+
+
+def _applied(
+    body: Body,
+    op: Op,
+    singles: tuple[Single, ...],
+    expr: ast.Binary | ast.Unary,
+    names: tuple[str, ...],
+) -> Operand:
+    for single in singles:
+        if isinstance(single.type, OptionalType):
+            raise OpTypeError(None, "there, but it may be absent")
+    if all(isinstance(single, Known) for single in singles):
+        folded = _computed(body, op, [s for s in singles if isinstance(s, Known)])
+        if folded is not None:
+            return folded
+    return apply_op(body, op, singles, expr.span, names)
+
+
+def _like(body: Body, single: Single, other: Single, expr: ast.Expr) -> Single:
+    """Give a number literal the dtype of the other side, and make a tensor of a list."""
+    if isinstance(single.type, ListType) and isinstance(single.type.item, TensorType):
+        inner = single.type.item
+        return adapt(body, single, TensorType(inner.dtype, (0, *inner.dims)), expr.span)
+    if not isinstance(single, Known) or not single.weak or not isinstance(single.type, TensorType):
+        return single
+    if isinstance(other, Known) and other.weak:
+        return single
+    if not isinstance(other.type, TensorType) or not other.type.dtype.is_number:
+        return single
+    wanted = TensorType(other.type.dtype, single.type.dims)
+    typed(single, wanted)  # raises when the number does not fit
+    return Known(single.literal, wanted, weak=True)
+
+
+def _folded(expr: ast.Binary, left: Literal, right: Literal) -> Known | None:
+    """Compute an operator on two numbers that have no dtype yet; None when it is no such thing."""
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        return None
+    if expr.op == "/":
+        return None if right == 0 else weak_number(_quotient(left, right))
+    if expr.op not in _ON_NUMBERS or (expr.op == "%" and right == 0):
+        return None
+    try:
+        result = _ON_NUMBERS[expr.op](left, right)
+    except (OverflowError, ValueError):
+        return None
+    if isinstance(result, bool):
+        return Known(result, TensorType(DType.BOOL))
+    if expr.op == "%" and isinstance(left, int) and isinstance(right, int):
+        result = int(result)
+    return weak_number(result)
+
+
+def _quotient(left: int | float, right: int | float) -> int | float:
+    """Divide numbers: `960 / 2` is 480, `1 / 255` is a fraction."""
+    if isinstance(left, int) and isinstance(right, int) and left % right == 0:
+        return left // right
+    return left / right
+
+
+def _negated(literal: Literal) -> "int | float | tuple[Literal, ...]":
+    if isinstance(literal, tuple):
+        return tuple(_negated(one) for one in literal)
+    assert isinstance(literal, int | float)  # what makes a literal weak
+    return -literal
+
+
+def _computed(body: Body, op: Op, inputs: list[Known]) -> Known | None:
+    """Run an operator on literals; None when it fails, which is then said when it runs."""
+    (type,) = op.types([Argument(one.type, True, one.literal) for one in inputs], body.dims)
+    body.dims.take_assumptions()
+    try:
+        with np.errstate(all="ignore"):
+            result = op.reference(*(one.literal for one in inputs))
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+    if isinstance(result, str | bytes):
+        return Known(result, body.settle(type))
+    if not isinstance(result, np.ndarray | np.generic):
+        return None
+    if from_numpy(result.dtype) is DType.BOOL and result.ndim == 0:
+        return Known(bool(result), body.settle(type))
+    return Known(np.asarray(result), body.settle(type))
+
+
+def _subject(error: OpTypeError, exprs: dict[str, list[ast.Expr]]) -> str:
+    if error.parameter is None:
+        return "they"
+    return named(exprs[error.parameter][0]) if error.parameter in exprs else error.parameter
+
+
+def _shown(body: Body, single: Single) -> str:
+    return str(body.resolve(single.type))
+
+
+def _label(body: Body, expr: ast.Expr, single: Single) -> Label:
+    return Label(expr.span, _shown(body, single))

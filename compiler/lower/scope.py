@@ -1,0 +1,99 @@
+"""The names of a block: each is given a value once, and every use is noted."""
+
+from dataclasses import dataclass
+
+from ...dsl.source import Span
+from .entities import Entity, File, describe
+from .operands import Operand
+from .problems import Problems
+from .type_expressions import SCALARS, given_twice
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A name with its value; `span` is where it is given, a `parameter` may stay unused."""
+
+    operand: Operand
+    span: Span
+    parameter: bool = False
+
+
+class Scope:
+    """Names of one block; those of the blocks around it and of the file can be seen."""
+
+    def __init__(self, file: File, around: "Scope | None" = None) -> None:
+        self.file = file
+        self._around = around
+        self._locals: dict[str, Local] = {}
+        self._used: set[str] = set()
+
+    def find(self, name: str) -> "Local | Entity | None":
+        """Return what a name stands for, the innermost first, and note the use."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._locals:
+                scope._used.add(name)
+                return scope._locals[name]
+            scope = scope._around
+        return self.file.find(name)
+
+    def give(
+        self,
+        name: str,
+        operand: Operand,
+        span: Span,
+        problems: Problems,
+        *,
+        parameter: bool = False,
+    ) -> None:
+        """Give a name its value; a second time in one block is a mistake that shows both."""
+        if name in SCALARS:
+            problems.error("HR114", f"`{name}` is a type and cannot be the name of a value", span)
+            return
+        if name in self._locals:
+            given_twice(name, span, self._locals[name].span, problems)
+            return
+        self._warn_of_hiding(name, span, problems)
+        self._locals[name] = Local(operand, span, parameter)
+
+    def close(self, problems: Problems) -> None:
+        """Warn of names that nothing has used."""
+        for name, local in self._locals.items():
+            if name not in self._used and not local.parameter:
+                problems.warning(
+                    "HR109",
+                    f"`{name}` is never used",
+                    local.span,
+                    help="write `_` for a value that is not wanted",
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All values that can be named here."""
+        around = self._around.names if self._around is not None else ()
+        return (*self._locals, *around)
+
+    def place(self, name: str) -> Span | None:
+        """Return where a value is given its name, None for a name that is no value."""
+        if name in self._locals:
+            return self._locals[name].span
+        return self._around.place(name) if self._around is not None else None
+
+    def _warn_of_hiding(self, name: str, span: Span, problems: Problems) -> None:
+        outer = self._around.place(name) if self._around is not None else None
+        if outer is not None:
+            line = outer.line
+            problems.warning(
+                "HR110",
+                f"`{name}` hides the value of that name given in line {line}",
+                span,
+                help="give it a name of its own; a block cannot change a value outside it",
+            )
+        elif name in self.file.entities:
+            what = describe(self.file.entities[name])
+            problems.warning(
+                "HR110",
+                f"`{name}` hides {what} of that name",
+                span,
+                help="give it a name of its own",
+            )

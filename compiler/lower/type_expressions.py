@@ -1,0 +1,124 @@
+"""Types as written become types as meant; names of dimensions are those of their signature."""
+
+from collections.abc import Iterable
+
+from ...dsl import ast
+from ...dsl.diagnostic import Label
+from ...dsl.source import Span
+from ...dsl.types import (
+    ANY_DIM,
+    UNKNOWN,
+    Dim,
+    DimArith,
+    DimVar,
+    DType,
+    Field,
+    ListType,
+    OptionalType,
+    Signature,
+    TensorType,
+    Type,
+)
+from .entities import File, Mistaken, NamedType, UsedFile, describe
+from .problems import Problems, did_you_mean
+
+SCALARS = {dtype.value: dtype for dtype in DType}
+
+
+def read_type(expr: ast.TypeExpr, file: File, problems: Problems) -> Type:
+    """Return the type an expression names; UNKNOWN after a mistake in it."""
+    match expr:
+        case ast.TensorTypeExpr(name=name) if name in SCALARS:
+            return TensorType(SCALARS[name], tuple(read_dim(dim) for dim in expr.dims or ()))
+        case ast.TensorTypeExpr():
+            return _named_type(expr, file, problems)
+        case ast.ListTypeExpr():
+            item = read_type(expr.item, file, problems)
+            if expr.maximum is None:
+                return UNKNOWN if item == UNKNOWN else ListType(item)
+            if not isinstance(expr.maximum, ast.DimInt):
+                problems.error(
+                    "HR228",
+                    f"the most items of a list are a number, not `{expr.maximum.span.text}`",
+                    expr.maximum.span,
+                    help=f"leave it out: `list<{expr.item.span.text}>`",
+                )
+                return UNKNOWN
+            return UNKNOWN if item == UNKNOWN else ListType(item, expr.maximum.value)
+        case ast.OptionalTypeExpr():
+            item = read_type(expr.item, file, problems)
+            return UNKNOWN if item == UNKNOWN else OptionalType(item)
+
+
+def read_dim(expr: ast.DimExpr) -> Dim:
+    match expr:
+        case ast.DimInt(value=value):
+            return value
+        case ast.DimName(name=name):
+            return DimVar(name)
+        case ast.DimUnknown():
+            return ANY_DIM
+        case ast.DimBinary(op=op, left=left, right=right):
+            return DimArith(op, read_dim(left), read_dim(right))
+
+
+def read_fields(params: Iterable[ast.Param], file: File, problems: Problems) -> tuple[Field, ...]:
+    """Return parameters or results; a name given twice keeps its first place."""
+    fields: dict[str, Field] = {}
+    places: dict[str, Span] = {}
+    for param in params:
+        name = param.name.text
+        type = read_type(param.type, file, problems)
+        if name in fields:
+            given_twice(name, param.name.span, places[name], problems)
+            continue
+        fields[name], places[name] = Field(name, type), param.name.span
+    return tuple(fields.values())
+
+
+def read_signature(
+    params: Iterable[ast.Param], results: Iterable[ast.Param], file: File, problems: Problems
+) -> Signature:
+    return Signature(read_fields(params, file, problems), read_fields(results, file, problems))
+
+
+def given_twice(name: str, again: Span, first: Span, problems: Problems) -> None:
+    """Report a name that is given a second time; both places are shown."""
+    problems.error(
+        "HR105",
+        f"`{name}` is given twice",
+        again,
+        "again here",
+        secondary=(Label(first, f"`{name}` is first given here"),),
+    )
+
+
+def _named_type(expr: ast.TensorTypeExpr, file: File, problems: Problems) -> Type:
+    first, *rest = expr.name.split(".")
+    found = file.find(first)
+    if rest and isinstance(found, UsedFile):
+        file, first = found.file, ".".join(rest)
+        found = file.find(first)
+    match found:
+        case NamedType(type=type) if expr.dims is None:
+            return type
+        case NamedType(type=type):
+            problems.error(
+                "HR228",
+                f"`{expr.name}` stands for {type} and takes no dimensions",
+                expr.span,
+                help=f"write `{expr.name}`",
+            )
+        case Mistaken():
+            pass
+        case None:
+            types = [name for name, one in file.entities.items() if isinstance(one, NamedType)]
+            problems.error(
+                "HR104",
+                f"there is no type `{expr.name}`",
+                expr.span,
+                help=did_you_mean(first, (*types, *SCALARS)),
+            )
+        case other:
+            problems.error("HR104", f"`{expr.name}` is {describe(other)}, not a type", expr.span)
+    return UNKNOWN
