@@ -58,7 +58,7 @@ def of_dtype(argument: Argument, name: str, dims: Dims, *dtypes: DType) -> Tenso
 def ranked(found: TensorType, name: str, *ranks: int, form: str | None = None) -> TensorType:
     """Require a number of axes; `form` shows what is wanted (`[h, w, c]`)."""
     if len(found.dims) not in ranks:
-        wanted = form or " or ".join(f"{rank} axes" for rank in ranks)
+        wanted = form or f"a tensor of {' or '.join(map(str, ranks))} axes"
         raise OpTypeError(name, f"{wanted}, not {found}")
     return found
 
@@ -69,6 +69,13 @@ def scalar_integer(argument: Argument, name: str, dims: Dims) -> int | None:
     if found.dims or not found.dtype.is_integer:
         raise OpTypeError(name, f"an integer, not {found}")
     return _integer(argument.literal, name) if argument.known else None
+
+
+def scalar_text(argument: Argument, name: str, dims: Dims) -> None:
+    """Require one string."""
+    found = tensor(argument, name, dims)
+    if found.dims or found.dtype is not DType.STRING:
+        raise OpTypeError(name, f"a string, not {found}")
 
 
 def sizes(argument: Argument, name: str, dims: Dims) -> tuple[Dim, ...]:
@@ -191,7 +198,7 @@ def broadcast(shapes: Sequence[TensorType], names: Sequence[str], dims: Dims) ->
             if dim is None:
                 raise OpTypeError(
                     name,
-                    f"dimensions that broadcast with {shapes[0]}, not {shape}: "
+                    f"of a shape that broadcasts with {shapes[0]}, not {shape}: "
                     f"{dims.resolve(one)} and {dims.resolve(other)} differ and neither is 1",
                 )
             joined.append(dim)
@@ -236,7 +243,11 @@ def _integer(literal: Literal, name: str) -> int:
 
 def _axis(value: int, name: str, rank: int, shown: str) -> int:
     if not -rank <= value < rank:
-        wants = f"an axis of {shown}, which has {rank}" if rank else f"no axis: {shown} has none"
+        wants = (
+            f"an axis of {shown}, which has {rank}"
+            if rank
+            else f"left out, because {shown} has no axes"
+        )
         raise OpTypeError(name, f"{wants}, not {value}")
     return value % rank
 

@@ -62,7 +62,7 @@ def squeeze_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]
     found = tensor(arguments[0], "x", dims)
     removed = squeezed(arguments[1], found, dims)
     for place in removed:
-        same_size(found.dims[place], 1, "x", f"size 1 in axis {place}, not {found}", dims)
+        same_size(found.dims[place], 1, "x", f"of size 1 in axis {place}, not {found}", dims)
     kept = tuple(dim for place, dim in enumerate(found.dims) if place not in removed)
     return (TensorType(found.dtype, kept),)
 

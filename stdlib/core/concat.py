@@ -37,10 +37,10 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
     total: Dim = first.dims[place]
     for other in found[1:]:
         if len(other.dims) != len(first.dims):
-            raise OpTypeError("parts", f"as many axes as {first}, not {other}")
+            raise OpTypeError("parts", f"a tensor of as many axes as {first}, not {other}")
         for i, (left, right) in enumerate(zip(first.dims, other.dims, strict=True)):
             if i != place:
-                same_size(left, right, "parts", f"{first} and {other} to agree in axis {i}", dims)
+                same_size(left, right, "parts", f"like {first} in axis {i}, not {other}", dims)
         total = dims.resolve(DimArith("+", total, other.dims[place]))
     return (TensorType(dtype, (*first.dims[:place], total, *first.dims[place + 1 :])),)
 

@@ -59,20 +59,20 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
     found = tensor(arguments[0], "x", dims)
     named = sum(part != "..." for part in spec)
     if named > len(found.dims):
-        raise OpTypeError("x", f"at least {named} axes to be indexed, but {found} has fewer")
+        raise OpTypeError("x", f"a tensor of at least {named} axes, not {found}")
     result: list[Dim] = []
     for part, dim in zip(spread(spec, len(found.dims)), found.dims, strict=True):
         size = dims.resolve(dim)
         if isinstance(part, tuple):
             result.append(sliced(part, size, dims))
         elif isinstance(part, int) and isinstance(size, int) and not -size <= part < size:
-            raise OpTypeError("x", f"more than {size} elements there: index {part} is outside")
+            raise OpTypeError("x", f"an index from {-size} to {size - 1}, not {part},")
     return (TensorType(found.dtype, tuple(result)),)
 
 
 def list_type(found: ListType, spec: tuple[Part, ...], dims: Dims) -> Type:
     if len(spec) != 1:
-        raise OpTypeError("x", f"one index, because {found} is a list")
+        raise OpTypeError("x", f"one index of a list, not {len(spec)},")
     part = spec[0]
     if part == "...":
         return found

@@ -39,7 +39,7 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
     total = product(whole, dims)
     if -1 not in known:
         if isinstance(total, int) and total != rest:
-            raise OpTypeError("shape", f"{total} elements as {found} has, not {rest}")
+            raise OpTypeError("shape", f"{total} elements like {found}, not {rest}")
         dims.unify(total, rest)
     elif isinstance(total, int):
         if rest == 0 or total % rest:

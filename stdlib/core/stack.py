@@ -34,9 +34,9 @@ def stack_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
         inner = first.dims
         for other in others:
             if len(other.dims) != len(inner):
-                raise OpTypeError("parts", f"the shape of {first}, not {other}")
+                raise OpTypeError("parts", f"of the shape of {first}, not {other}")
             for left, right in zip(inner, other.dims, strict=True):
-                same_size(left, right, "parts", f"the shape of {first}, not {other}", dims)
+                same_size(left, right, "parts", f"of the shape of {first}, not {other}", dims)
     place = new_axis(along, len(inner))
     return (TensorType(dtype, (*inner[:place], count, *inner[place:])),)
 

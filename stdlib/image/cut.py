@@ -172,9 +172,7 @@ OPS = (
         "rounded up.",
         params=(
             IMAGE,
-            Param(
-                "quad", "The corners, f32[4, 2]: top left, top right, bottom right, bottom left."
-            ),
+            Param("quad", "The corners, f32[4, 2], clockwise from the top left."),
             Param("height", "The height of the result.", has_default=True),
             Param("width", "The width of the result.", has_default=True),
         ),

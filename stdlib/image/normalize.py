@@ -30,7 +30,7 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
         if name in ("std", "divisor") and not np.all(given):
             raise OpTypeError(name, "numbers other than 0")
     if arguments[4].literal is not None and arguments[3].literal != SCALE:
-        raise OpTypeError("divisor", "no `scale` beside it: pixels are multiplied or divided")
+        raise OpTypeError("divisor", "left out beside `scale`: pixels are multiplied or divided")
     return (TensorType(DType.F32, found.dims),)
 
 

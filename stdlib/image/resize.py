@@ -33,7 +33,7 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
     constant_choice(interpolation, "interpolation", INTERPOLATIONS)
     by_size = not (is_absent(height) and is_absent(width))
     if by_size == (not is_absent(scale)):
-        raise OpTypeError(None, "either a size (`height`, `width`) or a `scale` is wanted")
+        raise OpTypeError(None, "either a size (`height`, `width`) or a `scale`")
     check_limit(max_width, height, width, dims)
     if not by_size:
         factor = tensor(scale, "scale", dims)
@@ -57,7 +57,9 @@ def check_limit(limit: Argument, height: Argument, width: Argument, dims: Dims) 
         return
     optional_integer(limit, "max_width", dims)
     if is_absent(height) or not is_absent(width):
-        raise OpTypeError("max_width", "`height` alone beside it: it limits the width that follows")
+        raise OpTypeError(
+            "max_width", "left out unless `height` is given alone: it limits the width that follows"
+        )
 
 
 def target(

@@ -21,7 +21,9 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
         if not found.dims:
             raise OpTypeError(name, "a vector or matrix, not a scalar; `*` multiplies by one")
     inner = right.dims[0] if len(right.dims) == 1 else right.dims[-2]
-    same_size(left.dims[-1], inner, "right", f"rows that match {left}, not {right}", dims)
+    same_size(
+        left.dims[-1], inner, "right", f"of as many rows as {left} has columns, not {right}", dims
+    )
     outer: tuple[Dim, ...] = broadcast(
         [TensorType(dtype, left.dims[:-2]), TensorType(dtype, right.dims[:-2])], NAMES, dims
     )

@@ -6,23 +6,13 @@ import numpy as np
 
 from ..elementwise import Function, float_function, function, is_float, is_number, same_type
 from ..lowering import ARITHMETIC, FLOATS, elementwise
-from ..op import Array, Op, Param, Sample
-
-
-def sigmoid(x: Array) -> Array:
-    one = x.dtype.type(1)
-    return np.divide(one, np.add(one, np.exp(np.negative(x))))
-
-
-def samples(random: np.random.Generator) -> Sequence[Sample]:
-    x = random.normal(0, 3, (3, 4)).astype(np.float32)
-    halves = np.array([-2.5, -0.5, 0.0, 0.5, 1.5, np.inf, np.nan], np.float32)
-    return [(x,), (x[0, 0],), (halves,), (x.astype(np.float64),), (x.astype(np.float16),), (2,)]
+from ..op import Op, Param, Sample
+from ..real import real_samples, sigmoid
 
 
 def number_samples(random: np.random.Generator) -> Sequence[Sample]:
     integers = random.integers(-100, 100, (2, 3))
-    return [*samples(random), (integers.astype(np.int32),), (integers.astype(np.uint8),)]
+    return [*real_samples(random), (integers.astype(np.int32),), (integers.astype(np.uint8),)]
 
 
 def real(name: str, op_type: str, apply: Function, summary: str, exact: bool = False) -> Op:
@@ -36,7 +26,7 @@ def real(name: str, op_type: str, apply: Function, summary: str, exact: bool = F
         lowering=elementwise(op_type, FLOATS),
         exact=exact,
         example=f"y = math.{name}(x)",
-        samples=samples,
+        samples=real_samples,
     )
 
 

@@ -1,0 +1,1 @@
+"""What stands before and after a network: softmax, top k, one-hot and the like."""
