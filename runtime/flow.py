@@ -298,7 +298,7 @@ def _flat(column: Rows) -> Rows:
         return Rows.stacked(cast("Array", value))
     items: list[Value] = []
     for value in column.items():
-        items += cast("list[Item]", value)
+        items.extend(cast("list[Item]", value))  # `+=` would add the numbers of an array
     return Rows.of(items)
 
 

@@ -1,0 +1,202 @@
+"""The simulated driver: any interleaving of workers, on a clock that only tests move.
+
+Each step starts or finishes one job of one virtual worker, chosen by a seed; a stage takes the
+time that `cost` says, on the fake clock. The decisions are the scheduler's own, the stages are
+real: only threads and time are not.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..compiler.plan import Plan
+from ..stdlib.op import Item
+from .jobs import Advanced, advance, run_batch
+from .load import Stages
+from .metrics import Metrics, Snapshot
+from .prepared import Prepared
+from .request import Code, Fault, Request
+from .scheduler import Delivery, Resume, Run, Scheduler, overloaded
+from .task import Task, Ticket
+
+
+class Outcome:
+    """What became of one request: `outputs` or `fault`, and `at` what time, once it is known."""
+
+    def __init__(self) -> None:
+        self.outputs: Mapping[str, Item] | None = None
+        self.fault: Fault | None = None
+        self.at: float | None = None
+        self.answers = 0
+        self.task: Task | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.answers > 0
+
+    def give(self, outputs: dict[str, Item]) -> None:
+        self.outputs = outputs
+        self.answers += 1
+
+    def fail(self, fault: Fault) -> None:
+        self.fault = fault
+        self.answers += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """A virtual worker's job, done already but not finished before `until`."""
+
+    until: float
+    finish: Callable[[], None]
+
+
+class Simulation:
+    """An engine with `workers` virtual workers. `cost(stage, rows)` is in seconds."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        workers: int = 1,
+        seed: int = 0,
+        queue_size: int = 1024,
+        cost: Callable[[str, int], float] = lambda _stage, _rows: 0.001,
+    ) -> None:
+        self.now = 0.0
+        self._random = random.Random(seed)
+        self._cost, self._free = cost, workers
+        self._stages = Stages(plan, 1, alone=False, progress=None)
+        self._pipelines = {
+            pipeline.name: Prepared(pipeline, i, self._stages.all, self._stages.transfer)
+            for i, pipeline in enumerate(plan.pipelines)
+        }
+        self._metrics = Metrics(
+            [pipeline.name for pipeline in plan.pipelines],
+            [stage.name for stage in self._stages.all],
+        )
+        self._scheduler = Scheduler(list(self._pipelines.values()), self._stages.all, queue_size)
+        self._busy: list[_Busy] = []
+        self.runs: list[tuple[float, str, int]] = []
+
+    @property
+    def metrics(self) -> Snapshot:
+        """What has been counted so far."""
+        return self._metrics.snapshot()
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests have no answer yet."""
+        return self._scheduler.in_flight
+
+    def submit(self, request: Request) -> Outcome:
+        """Take in a request at this moment; one that is refused has its fault at once."""
+        outcome = Outcome()
+        pipeline = self._pipelines[request.pipeline]
+        columns = pipeline.accept(request.inputs)
+        block, presenters = pipeline.wanted(request.outputs)
+        deadline = pipeline.deadline(self.now, request.deadline)
+        flow = pipeline.start(columns, block)
+        level = request.priority or 1
+        task = Task(pipeline, flow, presenters, outcome, deadline, level, self.now)
+        outcome.task = task
+        if not self._scheduler.admit(task, self.now, self._free):
+            outcome.at = self.now
+            outcome.fail(overloaded(task, None))
+        return outcome
+
+    def cancel(self, outcome: Outcome) -> None:
+        """Take a request back."""
+        if outcome.task is not None:
+            self._answer(outcome.task, Fault(Code.CANCELLED, "the caller cancelled the request"))
+
+    def run(self, until: float | None = None) -> None:
+        """Let workers work until nothing is left to do, or the clock shows `until`."""
+        while self._step(until):
+            pass
+        if until is not None:
+            self.now = max(self.now, until)
+            self._expire()
+
+    def close(self) -> None:
+        """Give back what the plan needed."""
+        self._stages.close()
+
+    def _step(self, until: float | None) -> bool:
+        self._expire()
+        finished = [busy for busy in self._busy if busy.until <= self.now]
+        can_start = self._free > 0 and self._scheduler.has_job(self.now)
+        if finished and (not can_start or self._random.random() < 0.5):
+            busy = self._random.choice(finished)
+            self._busy.remove(busy)
+            self._free += 1
+            busy.finish()
+            return True
+        if can_start:
+            self._start()
+            return True
+        following = self._following()
+        if following is None or (until is not None and following > until):
+            return False
+        self.now = following
+        return True
+
+    def _following(self) -> float | None:
+        times = [busy.until for busy in self._busy]
+        if self._free and (due := self._scheduler.next_due()) is not None:
+            times.append(due)
+        if (expiry := self._scheduler.next_expiry()) is not None:
+            times.append(expiry)
+        return min(times, default=None)
+
+    def _start(self) -> None:
+        job = self._scheduler.next_job(self.now)
+        if job is None:
+            raise AssertionError("the scheduler has a job and does not give it")
+        self._free -= 1
+        tally = self._metrics.tally()
+        if isinstance(job, Run):
+            name, rows = job.queue.stage.name, job.batch.rows
+            self.runs.append((self.now, name, rows))
+            deliveries = run_batch(job.queue.stage, job.batch, tally, self.now)
+            self._later(self._cost(name, rows), lambda: self._deliver(job, deliveries))
+            return
+        task, outcome = job.task, job.outcome if isinstance(job, Resume) else None
+        before = [cell.rows for cell in tally.stages]
+        reached = advance(task, outcome, tally, lambda: self.now, self._scheduler.queue)
+        seconds = 0.0
+        for stage, cell, rows in zip(self._stages.all, tally.stages, before, strict=True):
+            if cell.rows > rows:
+                self.runs.append((self.now, stage.name, cell.rows - rows))
+                seconds += self._cost(stage.name, cell.rows - rows)
+        self._later(seconds, lambda: self._reached(task, reached))
+
+    def _later(self, seconds: float, finish: Callable[[], None]) -> None:
+        self._busy.append(_Busy(self.now + seconds, finish))
+
+    def _deliver(self, job: Run, deliveries: "list[Delivery]") -> None:
+        job.queue.running -= 1
+        for delivery in deliveries:
+            self._scheduler.deliver(delivery, self.now)
+
+    def _reached(self, task: Task, reached: Advanced) -> None:
+        if isinstance(reached, Ticket):
+            self._scheduler.enqueue(reached, self.now, self._free)
+        elif reached is not None:
+            self._answer(task, reached)
+
+    def _expire(self) -> None:
+        for task, fault in self._scheduler.expire(self.now):
+            self._answer(task, fault)
+
+    def _answer(self, task: Task, outcome: "dict[str, Item] | Fault") -> None:
+        if not self._scheduler.finish(task, self.now):
+            return
+        self._scheduler.in_flight -= 1
+        receiver = task.answer
+        if isinstance(receiver, Outcome):
+            receiver.at = self.now
+        if isinstance(outcome, Fault):
+            receiver.fail(outcome)
+        else:
+            receiver.give(outcome)
