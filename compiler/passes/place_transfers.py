@@ -67,7 +67,7 @@ class _Placing:
         for node in region.nodes:
             for inner in node.regions:
                 self.settle(inner)
-            if node.kind == Constant(None):
+            if isinstance(node.kind, Constant) and node.kind.literal is None:
                 self.constant_none.update(node.outputs)
             for index, value in enumerate(node.outputs):
                 self.home[value] = self._made_on(node, index)
