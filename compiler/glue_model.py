@@ -19,9 +19,6 @@ from .onnx_order import move_transposes_first
 from .onnx_store import OnnxStore
 from .rewrite import Uses, sizes, sizes_of
 
-ROWS = "rows"
-"""The name of the batch axis of new inputs and outputs."""
-
 
 @dataclass(frozen=True, slots=True)
 class Glued:
@@ -133,7 +130,7 @@ class _Gluing:
         type = tensor_type(value.type)
         tensor = self.sheet.name(stem)
         field = Field(unused(stem, self.field_names), self.sizes.of_model(type))
-        return _Border(value, field, axis, tensor, value_info(tensor, type, axis, ROWS))
+        return _Border(value, field, axis, tensor, value_info(tensor, type, axis))
 
     def _write_before(self, inputs: Sequence[_Border]) -> list[onnx.NodeProto]:
         tensors = {(one.value, one.axis): one.tensor for one in inputs}
@@ -186,7 +183,7 @@ class _Gluing:
                 type = tensor_type(value.type)
                 tensor = self.sheet.name(f"{stem}_out")
                 field = Field(unused(stem, names), self.sizes.of_model(type))
-                declared = value_info(tensor, type, axis, ROWS)
+                declared = value_info(tensor, type, axis)
                 outputs.append(_Border(value, field, axis, tensor, declared))
         for one in outputs:
             if one.value not in call.outputs:
@@ -246,6 +243,9 @@ class _Gluing:
         new.graph.sparse_initializer.extend(old.graph.sparse_initializer)
         new.graph.quantization_annotation.extend(old.graph.quantization_annotation)
         new.graph.value_info.extend(old.graph.value_info)
+        kept = {one.tensor for one in (*inputs, *outputs)}
+        inner = (*old.graph.input, *old.graph.output)  # what their shapes told is told still
+        new.graph.value_info.extend(one for one in inner if one.name not in kept)
         return new
 
 

@@ -77,7 +77,7 @@ def _move(sheet: Sheet, first: int, second: int, dtypes: dict[str, DType]) -> _M
 
 def _apply(sheet: Sheet, move: _Move) -> None:
     node, transpose = sheet.nodes[move.first], sheet.nodes[move.second]
-    turned = sheet.name("Transpose_out")
+    turned = sheet.name("glued")
     early = helper.make_node(
         "Transpose", [node.input[move.data]], [turned], perm=_permutation(transpose)
     )
