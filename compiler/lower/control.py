@@ -130,9 +130,8 @@ def _subject_type(body: Body, expr: ast.Expr, subject: Single) -> TensorType | N
     type = body.resolve(subject.type)
     if type == UNKNOWN:
         return None
-    if isinstance(type, TensorType) and not type.dims:
-        if type.dtype.is_integer or type.dtype in (DType.BOOL, DType.STRING):
-            return type
+    if isinstance(type, TensorType) and not type.dims and _is_matchable(type.dtype):
+        return type
     body.problems.error(
         "HR221",
         f"`match` takes one integer, string or bool, but {named(expr)} is {type}",
@@ -140,6 +139,10 @@ def _subject_type(body: Body, expr: ast.Expr, subject: Single) -> TensorType | N
         secondary=made_here(body, expr),
     )
     return None
+
+
+def _is_matchable(dtype: DType) -> bool:
+    return dtype.is_integer or dtype in (DType.BOOL, DType.STRING)
 
 
 def _cases(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ...dsl.source import Span
-from .entities import Entity, File, describe
+from .entities import Entity, File, UsedFamily, UsedFile
 from .operands import Operand
 from .problems import Problems
 from .type_expressions import SCALARS, given_twice
@@ -89,11 +89,10 @@ class Scope:
                 span,
                 help="give it a name of its own; a block cannot change a value outside it",
             )
-        elif name in self.file.entities:
-            what = describe(self.file.entities[name])
+        elif isinstance(self.file.entities.get(name), UsedFamily | UsedFile):
             problems.warning(
                 "HR110",
-                f"`{name}` hides {what} of that name",
+                f"`{name}` hides what `use` gives that name to",
                 span,
                 help="give it a name of its own",
             )
