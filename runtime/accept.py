@@ -10,14 +10,14 @@ from typing import NoReturn, cast
 import numpy as np
 
 from ..compiler.plan import Parameter, PipelinePlan
-from ..dsl.types import ListType, TensorType, Type
+from ..dsl.types import ANY_DIM, ListType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array, Item
 from .convert import Convert, Mismatch, converter
 from .devices.device import View
 from .literals import literal_item
 from .request import Code, Fault, RequestError
-from .rows import Constant, Rows, as_array
+from .rows import Constant, Rows, Value, as_array
 from .shapes import Bindings, names
 
 
@@ -48,6 +48,11 @@ class Acceptor:
             (parameter.field.name, converter(parameter.field.type), _default(parameter))
             for parameter in pipeline.parameters
         )
+        self._stacked = {
+            parameter.field.name: converter(_with_rows(kind))
+            for parameter in pipeline.parameters
+            if isinstance(kind := parameter.field.type, TensorType)
+        }
         kinds = [parameter.field.type for parameter in pipeline.parameters]
         found = names(kinds)
         self._independent = len(found) == len(set(found))
@@ -79,10 +84,7 @@ class Acceptor:
         if len(given) != len(inputs):
             self._unknown(inputs)
         count = self._count(given)
-        shared: Bindings = {}
-        bindings: list[Bindings] = [shared] * count
-        if not self._independent:
-            bindings = [{} for _ in range(count)]
+        bindings: list[Bindings] = [{} for _ in range(1 if self._independent else count)]
         columns: list[Rows] = []
         for name, convert, default in self._entries:
             if name in given:
@@ -117,22 +119,20 @@ class Acceptor:
         return count
 
     def _rows(self, name: str, convert: Convert, value: object, bindings: "list[Bindings]") -> Rows:
-        rows = cast("list[object]", value)
-        items: list[Item] = []
-        whole = isinstance(value, np.ndarray) and self._independent
-        for index in range(1 if whole and len(rows) else len(rows)):
-            known: Bindings = {} if self._independent else bindings[index]
+        stacked = self._stacked.get(name)
+        try:
+            if isinstance(value, np.ndarray) and stacked is not None:
+                array = [stacked(value, known) for known in bindings]
+                return Rows.stacked(cast("Array", array[0])) if array else Rows.of([])
+        except Mismatch as error:
+            raise self._error(f"`{name}` {error} (rows first)") from None
+        items: list[Value] = []
+        for row, one in enumerate(cast("list[object]", value)):
             try:
-                items.append(convert(rows[index], known))
+                items.append(convert(one, {} if self._independent else bindings[row]))
             except Mismatch as error:
-                raise self._error(f"row {index} of `{name}` {error}") from None
-        if whole and items and isinstance(items[0], np.ndarray):
-            array = cast("Array", value)
-            if array.dtype == items[0].dtype and array.dtype != object:
-                return Rows.stacked(array)
-        if whole:
-            items = [convert(row, {}) for row in rows]
-        return Rows.of(list(items))
+                raise self._error(f"row {row} of `{name}` {error}") from None
+        return Rows.of(items)
 
     def _missing(self, name: str, inputs: Mapping[str, object]) -> NoReturn:
         unknown = [one for one in inputs if one not in {entry[0] for entry in self._entries}]
@@ -149,6 +149,10 @@ class Acceptor:
 
     def _error(self, message: str) -> RequestError:
         return RequestError(f"{message}\n  {self._signature}", pipeline=self._pipeline.name)
+
+
+def _with_rows(kind: TensorType) -> TensorType:
+    return TensorType(kind.dtype, (ANY_DIM, *kind.dims))
 
 
 def _default(parameter: Parameter) -> Rows | None:
