@@ -1,4 +1,29 @@
-"""headrace.compiler"""
+"""From text to a plan: `driver` takes a source through all of it.
+
+In order of control flow: `lower` makes graphs (`graph`) of a tree, `verify` says what is well
+formed, `choose_schedule`, `schedule` and `schedule_values` resolve how they run, `optimize` runs
+the passes of `passes` (`graph_pass`, `rewrite`), `stage_settings` and `batch_points` decide where
+and in what company stages run, `memory` and `arena` lay out what lies between, `planner` with
+`block_uses`, `segments` and `places` makes the plan (`plan`), `explain` and `explain_graph` its
+text, `verify_plan` says what a plan keeps to, and `plan_file` with `plan_codec` and
+`literal_codec` writes and reads it.
+"""
+
+from typing import TYPE_CHECKING
 
 if __name__ == "compiler":
     raise ImportError("import headrace.compiler: this folder is part of the package headrace")
+
+if TYPE_CHECKING:
+    from .driver import Compiled, check, compile_source, compile_with_warnings
+
+__all__ = ["Compiled", "check", "compile_source", "compile_with_warnings"]
+
+
+def __getattr__(name: str) -> object:
+    # Loading a plan needs `plan` and `plan_file` alone, and must not wait for the parser.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import driver
+
+    return getattr(driver, name)

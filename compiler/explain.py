@@ -11,7 +11,7 @@ from pathlib import Path
 from ..dsl.diagnostic import Refusal
 from ..dsl.nearest import nearest
 from .explain_graph import explain_graph
-from .graph import Graph, Region, Transfer
+from .graph import Graph, Kind, Region, Transfer
 from .plan import MemoryPlan, Plan
 from .stage_settings import CPU, calls_out
 
@@ -49,7 +49,7 @@ def why_not(plan: Plan, name: str) -> str:
 def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) -> str:
     """Return the last text of a pipeline: its placed graph, and a line that sums it up."""
     copies = Counter(copies_of(graph.body))
-    parts = [f"segments {_segments(graph.body)}"]
+    parts = [f"segments {len(_segments(graph.body))}"]
     into = sum(count for device, count in copies.items() if device != CPU)
     parts.append(f"copies {into} in, {copies[CPU]} out" if copies else "no copies")
     parts += [
@@ -72,10 +72,10 @@ def copies_of(region: Region) -> Iterable[str]:
             yield from copies_of(inner)
 
 
-def _segments(region: Region) -> int:
-    return sum(
-        calls_out(node) + sum(_segments(inner) for inner in node.regions) for node in region.nodes
-    )
+def _segments(region: Region) -> set[tuple[Kind, str]]:
+    """Return the models and functions that are called, each once."""
+    found = {(node.kind, node.stage) for node in region.nodes if calls_out(node)}
+    return found.union(*(_segments(inner) for node in region.nodes for inner in node.regions))
 
 
 def _peak(memory: MemoryPlan, *, alone: bool) -> str:

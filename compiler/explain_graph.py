@@ -149,6 +149,8 @@ class _Writer:
         return str(map_dims(type, self._told_apart))
 
     def _told_apart(self, dim: DimVar) -> DimVar:
+        if dim.name == "_":
+            return dim  # no name to be told apart by
         same = self.names.setdefault(dim.name, [])
         if dim not in same:
             same.append(dim)

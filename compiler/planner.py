@@ -6,6 +6,7 @@ that a model used twice is loaded once; their dimensions are numbered anew to ma
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
@@ -31,6 +32,7 @@ from .plan import (
     BranchStep,
     CallStep,
     CheckStep,
+    Declined,
     EachStep,
     Parameter,
     PipelinePlan,
@@ -43,15 +45,24 @@ from .plan import Check as PlannedCheck
 from .segments import Segments
 
 
-def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> PipelinePlan:
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A pipeline's plan, and the checks that no value at run time can decide."""
+
+    pipeline: PipelinePlan
+    declined: tuple[Declined, ...]
+
+
+def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Planned:
     """Return the plan of one placed pipeline; its segments are added to `segments`.
 
     Places name files relative to `directory`, so that a plan does not tell where it was made.
     """
-    body = _Planning(graph, segments, directory).block(graph.body, {})
+    planning = _Planning(graph, segments, directory)
+    body = planning.block(graph.body, {})
     params, results = graph.signature.params, graph.signature.results
     queueing = graph.settings.queueing
-    return PipelinePlan(
+    pipeline = PipelinePlan(
         name=graph.name,
         parameters=tuple(
             Parameter(field, known, literal)
@@ -64,6 +75,17 @@ def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Pipeline
         queueing=queueing and Queueing(queueing.size, queueing.timeout, queueing.on_timeout),
         place=place_of(graph.span, directory),
     )
+    declined = tuple(
+        Declined(
+            graph.name,
+            "plan",
+            node.stage,
+            f"`{check.text}` is not compared: no shape tells a size that occurs only in arithmetic",
+            place_of(node.span, directory),
+        )
+        for node, check in planning.uses.unchecked
+    )
+    return Planned(pipeline, declined)
 
 
 class _Planning:
@@ -94,8 +116,8 @@ class _Planning:
             if isinstance(node.kind, Constant):
                 continue
             outputs = take(node.outputs)
-            steps.append(self._step(node, slots, outputs))
-            steps += self._checks(node, uses, slots)
+            before, after = self._checks(node, uses, slots)
+            steps += [*before, self._step(node, slots, outputs), *after]
             read = (slots[v] for v in uses.read_by[node] if v not in uses.constants)
             last.update(dict.fromkeys((*outputs, *read), len(steps) - 1))
         results = tuple(slots[value] for value in region.results)
@@ -130,17 +152,18 @@ class _Planning:
             case _:
                 assert_never(node.kind)
 
-    def _checks(self, node: Node, uses: BlockUses, slots: dict[Value, int]) -> list[Step]:
+    def _checks(
+        self, node: Node, uses: BlockUses, slots: dict[Value, int]
+    ) -> tuple[list[Step], list[Step]]:
+        """Return what can be compared before a node runs, and what only after."""
         place = place_of(node.span, self.directory)
-        return [
-            CheckStep(
-                planned(check),
-                tuple((size.name, slots[size.value], size.axis) for size in sizes),
-                node.stage,
-                place,
-            )
-            for check, sizes in uses.checks.get(node, ())
-        ]
+        before: list[Step] = []
+        after: list[Step] = []
+        for check, sizes in uses.checks.get(node, ()):
+            found = tuple((size.name, slots[size.value], size.axis) for size in sizes)
+            made = any(size.value in node.outputs for size in sizes)
+            (after if made else before).append(CheckStep(planned(check), found, node.stage, place))
+        return before, after
 
 
 def planned(check: Check) -> PlannedCheck:

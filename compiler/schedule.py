@@ -190,8 +190,9 @@ def _batching(setting: ast.Setting, diagnostics: list[Diagnostic]) -> tuple[bool
     maximum = section.take("max", read.count)
     wait = section.take("wait", read.duration)
     prefer = section.take("prefer", lambda s: _preferred(s, maximum))
-    diagnostics += section.finish()
-    if "max" not in given:
+    mistakes = section.finish()
+    diagnostics += mistakes
+    if "max" not in given and not mistakes:  # else it may be the one that is misspelt
         raise Mistake("HR406", "`batch` needs `max`", setting.key.span, help="add `max = 8`")
     return False, Batching(maximum, wait or 0.0, prefer or ()) if maximum else None
 

@@ -34,7 +34,7 @@ STRING = TensorType(DType.STRING)
 
 def plan_of(*graphs):
     segments = Segments()
-    pipelines = tuple(plan_pipeline(graph, segments, Path()) for graph in graphs)
+    pipelines = tuple(plan_pipeline(graph, segments, Path()).pipeline for graph in graphs)
     plan = Plan("0", pipelines, segments.all, (), (), (), segments.blobs)
     verify_plan(plan)
     return plan
@@ -276,17 +276,26 @@ N, M = DimVar("N", 1), DimVar("M", 2)
 EQUAL = Check(N, "==", M, "N == M")
 
 
-def test_a_check_of_two_stages_reads_both_sizes_and_keeps_them_alive(make):
+def test_a_check_of_what_goes_in_comes_before_the_call_and_keeps_the_sizes_alive(make):
     x = make.param("x", TensorType(DType.F32, (4, N)))
     make.param("y", TensorType(DType.F32, (M,)))
     a = make.op("core.a", x, type=F32)
     b = make.op("core.b", a, type=F32, checks=[EQUAL])
     body = body_of(make.graph(make.op("core.c", b, type=F32)))
-    check = body.steps[2]
+    check = body.steps[1]
     assert isinstance(check, CheckStep)
     assert check.sizes == ((N, 0, 1), (M, 1, 0))
     assert (check.stage, check.check.text) == ("core.b", "N == M")
-    assert body.last_uses[:3] == ((), (), (0, 1, 2))
+    assert body.last_uses == ((), (), (0, 1, 2), (3,))
+
+
+def test_a_check_of_what_comes_out_comes_after_the_call(make):
+    x = make.param("x", TensorType(DType.F32, (M,)))
+    a = make.op("core.a", x, type=TensorType(DType.F32, (N,)), checks=[EQUAL])
+    body = body_of(make.graph(make.op("core.b", a, type=F32)))
+    check = body.steps[1]
+    assert isinstance(check, CheckStep)
+    assert check.sizes == ((N, 1, 0), (M, 0, 0))
 
 
 def test_a_check_within_a_block_captures_the_sizes_from_around_it(make):
@@ -297,7 +306,7 @@ def test_a_check_within_a_block_captures_the_sizes_from_around_it(make):
     )
     (step,) = body_of(make.graph(z, x)).steps
     assert {outer for outer, _ in step.then.captures} == {0, 2}
-    assert isinstance(step.then.steps[1], CheckStep)
+    assert isinstance(step.then.steps[0], CheckStep)
 
 
 def test_a_check_that_always_holds_is_no_step(make):
