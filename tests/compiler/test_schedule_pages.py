@@ -1,0 +1,28 @@
+"""The pages of schedules, plans and devices: their examples are run."""
+
+import pytest
+
+from headrace.compiler import check
+from headrace.dsl.pages import codes, page
+from headrace.dsl.render import render
+from headrace.dsl.source import Source
+
+CODES = [code for code in codes() if code.startswith("HR4")]
+SHOWN = [code for code in CODES if page(code).example is not None]
+
+
+def test_every_code_that_is_given_has_a_page():
+    assert {f"HR{number}" for number in (*range(401, 419), *range(420, 424))} == set(CODES)
+
+
+@pytest.mark.parametrize("code", SHOWN)
+def test_the_wrong_example_of_a_page_gives_what_the_page_shows(code):
+    example = page(code).example
+    found = check(Source("example.pipe", example.wrong))
+    assert [diagnostic.code for diagnostic in found] == [code]
+    assert render(found) == example.expected
+
+
+@pytest.mark.parametrize("code", SHOWN)
+def test_the_right_example_of_a_page_has_no_mistake(code):
+    assert check(Source("example.pipe", page(code).example.right)) == ()
