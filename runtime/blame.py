@@ -2,6 +2,7 @@
 
 import traceback
 
+from .devices.device import DeviceError, ResidencyError
 from .flow import Work
 from .request import Code, Fault
 from .stage import StageError
@@ -17,6 +18,8 @@ def blame(error: Exception, work: Work, pipeline: str, row: int | None = None) -
         code, message = Code.FAILED, error.message
         row = error.row if row is None else row
         cause = error.__cause__ or error
+    elif isinstance(error, ResidencyError | DeviceError):
+        code, message = Code.FAILED, str(error)
     if row is None and work.group.count == 1:
         row = 0
     fault = Fault(

@@ -162,7 +162,7 @@ def as_array(item: Value, dtype: "np.dtype[Any] | None" = None) -> Array:  # Any
     if isinstance(item, list):
         return _stack_list(item, dtype)
     if isinstance(item, View):
-        raise AssertionError("device memory has no host array")
+        item.__array__()  # refuses, and says whose memory it is
     return np.asarray(item, dtype)
 
 

@@ -24,6 +24,6 @@ def open_device(name: str) -> Device:
     kind, _, index = name.partition(":")
     kinds = device_kinds()
     if kind not in kinds:
-        known = ", ".join(f"`{one}`" for one in kinds)
+        known = ", ".join(f"`{one}`" for one in sorted(kinds))
         raise DeviceError(f"the plan asks for the device `{name}`; this build has {known}")
     return kinds[kind].open(int(index or 0))
