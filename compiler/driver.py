@@ -116,7 +116,7 @@ def _front(source: Source, wanted: str | None, *, need_models: bool) -> _Front:
     for graph in lowered.graphs:
         diagnostics += _too_deep(graph.body)
         found = choose_schedule(schedules, graph.name, wanted)
-        if isinstance(found, Diagnostic):
+        if isinstance(found, Diagnostic) and need_models:  # a check need not choose
             diagnostics.append(found)
         for schedule in schedules:
             if schedule.pipeline.text == graph.name:

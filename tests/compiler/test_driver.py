@@ -219,6 +219,14 @@ def test_an_unknown_schedule_is_refused_by_name(folder):
         compile_source(source(folder), schedule="sever")
 
 
+def test_several_schedules_are_fine_to_check_and_must_be_chosen_from_to_compile(folder):
+    text = TEXT.replace('on "default"', 'on "laptop"')
+    assert check(source(folder, text)) == ()
+    compile_source(source(folder, text), schedule="laptop")
+    with pytest.raises(CompileError, match="HR409"):
+        compile_source(source(folder, text))
+
+
 def test_progress_counts_pipelines(folder):
     told = []
     compile_source(source(folder), progress=lambda *step: told.append(step))
