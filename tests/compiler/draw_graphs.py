@@ -138,9 +138,7 @@ class Drawing:
         return [self.maker.call(name, value)]
 
     def function(self, pool: list[Value], _: int) -> list[Value]:
-        value = self.pick(pool, F32)
-        if value is None:
-            return []
+        value = self.one_of([v for v in pool if v.type == ROW])
         name = self.draw(st.sampled_from(sorted(FUNCTIONS)))
         return [
             *self.maker.function(name, value, results=[value.type], pure=name == "double")

@@ -129,6 +129,7 @@ class Maker:
     nodes: list[Node] = field(default_factory=list)
     models: dict[str, ModelDef] = field(default_factory=dict)
     functions: dict[str, FunctionDef] = field(default_factory=dict)
+    literals: dict[Value, Literal] = field(default_factory=dict)
     lines: int = 0
 
     def span(self) -> Span:
@@ -146,7 +147,9 @@ class Maker:
 
     def literal(self, literal: Literal, type: Type | None = None) -> Value:
         found = type or _literal_type(literal)
-        return self.add(Constant(literal), (), [("literal", found)], "literal")[0]
+        value = self.add(Constant(literal), (), [("literal", found)], "literal")[0]
+        self.literals[value] = literal
+        return value
 
     def value(self, given: Given) -> Value:
         return given if isinstance(given, Value) else self.literal(given)
@@ -157,10 +160,7 @@ class Maker:
         given = (*given, *(p.default for p in op.params[len(given) :] if not p.variadic))
         inputs = tuple(self.value(one) for one in given)
         arguments = [
-            Argument(value.type)
-            if isinstance(one, Value)
-            else Argument(value.type, known=True, literal=one)
-            for one, value in zip(given, inputs, strict=True)
+            Argument(one.type, one in self.literals, self.literals.get(one)) for one in inputs
         ]
         types = [self._resolved(type) for type in op.types(arguments, self.dims)]
         results = list(zip(op.results, types, strict=True))
