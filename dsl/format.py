@@ -72,7 +72,7 @@ class _ItemFormatter(CodeFormatter):
                 return self._pipeline(node)
             case ast.Schedule(pipeline, target, settings):
                 on = f" on {write_string(target.value)}" if target is not None else ""
-                opening = (target or pipeline).span.end
+                opening = self.comments.find("{", (target or pipeline).span.end)
                 rows = self._settings(settings, opening, node.span.end)
                 return join(f"schedule {pipeline.text}{on} ", braced(rows, ",", inline=False))
             case ast.Test():
@@ -94,18 +94,18 @@ class _ItemFormatter(CodeFormatter):
         for pads in node.pads:
             fill = join(*self._comma([self.binding(binding) for binding in pads.fill]))
             clauses.append(join(f"pads {pads.dim.text} with (", fill, ")"))
-        parts: list[Doc] = [head]
+        signed: Doc = head
         if node.params is not None and node.results is not None:
             start = node.location.span.end
-            parts += [" ", self._signature(start, node.params, node.results, node.span.end)]
-        return group(*parts, indent(*(part for clause in clauses for part in (LINE, clause))))
+            signature = self._signature(start, node.params, node.results)
+            signed = group(head, indent(LINE, signature))
+        return group(signed, indent(*(part for clause in clauses for part in (LINE, clause))))
 
     def _comma(self, docs: Sequence[Doc]) -> list[Doc]:
         return [part for i, doc in enumerate(docs) for part in ((", ", doc) if i else (doc,))]
 
     def _fn(self, node: ast.Fn) -> Doc:
-        end = node.body.span.start
-        signature = self._signature(node.name.span.end, node.params, node.results, end)
+        signature = self._signature(node.name.span.end, node.params, node.results)
         head = join(f"fn {node.name.text}", signature)
         if isinstance(node.body, ast.Block):
             value = len(node.body.statements) == 1
@@ -125,9 +125,8 @@ class _ItemFormatter(CodeFormatter):
         if node.sequence:
             idle = f" idle {node.idle.text}" if node.idle is not None else ""
             clauses.append(f"per sequence{idle}")
-        end = node.body.span.start
         arrow = " -> stream " if node.stream else " -> "
-        signature = self._signature(node.name.span.end, node.params, node.results, end, arrow)
+        signature = self._signature(node.name.span.end, node.params, node.results, arrow)
         head = join(f"pipeline {node.name.text}", signature)
         between: Doc = LINE if clauses else " "
         lines = (part for clause in clauses for part in (LINE, clause))
@@ -138,13 +137,18 @@ class _ItemFormatter(CodeFormatter):
         start: int,
         params: Sequence[ast.Param],
         results: Sequence[ast.Param],
-        end: int,
         arrow: str = " -> ",
     ) -> Doc:
-        middle = results[0].span.start if results else end
-        left = self.comments.rows([(p, lambda p=p: self._param(p)) for p in params], start, middle)
-        right = self.comments.rows([(p, lambda p=p: self._param(p)) for p in results], middle, end)
-        return join(bracketed("(", left, ")"), arrow, bracketed("(", right, ")"))
+        find = self.comments.find
+        opening = find("(", start)
+        closing = find(")", params[-1].span.end if params else opening)
+        second = find("(", closing)
+        end = find(")", results[-1].span.end if results else second)
+        left = [(param, lambda param=param: self._param(param)) for param in params]
+        right = [(param, lambda param=param: self._param(param)) for param in results]
+        takes = bracketed("(", self.comments.rows(left, opening, closing), ")")
+        gives = bracketed("(", self.comments.rows(right, second, end), ")")
+        return join(takes, arrow, gives)
 
     def _param(self, node: ast.Param) -> Doc:
         head = f"{node.name.text}: {type_expression(node.type)}"
@@ -157,14 +161,16 @@ class _ItemFormatter(CodeFormatter):
 
     def _setting(self, node: ast.Setting) -> Doc:
         if node.settings is not None:
-            rows = self._settings(node.settings, node.key.span.end, node.span.end)
+            start = self.comments.find("{", node.key.span.end)
+            rows = self._settings(node.settings, start, node.span.end)
             return join(f"{node.key.text} ", braced(rows, ",", inline=True))
         assert node.value is not None, "a setting has a value or settings"
         return join(f"{node.key.text} = ", self.expression(node.value))
 
     def _test(self, node: ast.Test) -> Doc:
         elements = [(step, lambda step=step: self._step(step)) for step in node.steps]
-        rows = self.comments.rows(elements, node.pipeline.span.end, node.span.end)
+        start = self.comments.find("{", node.pipeline.span.end)
+        rows = self.comments.rows(elements, start, node.span.end)
         head = f"test {write_string(node.title.value)} for {node.pipeline.text} "
         return join(head, braced(rows, "", inline=False))
 

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from . import ast
 from .format_rows import Comments, Rows, braced, bracketed
-from .layout import LINE, Doc, Line, group, indent, join, separated
+from .layout import LINE, Doc, fill, group, indent, join
 from .literals import write_string
 
 _PREFIX, _POSTFIX = 7, 8
@@ -104,12 +104,14 @@ class CodeFormatter:
             case ast.Call(callee, arguments):
                 head = self.expression(callee, _POSTFIX)
                 elements = [(a, lambda a=a: self._argument(a)) for a in arguments]
-                rows = self.comments.rows(elements, callee.span.end, node.span.end)
+                start = self.comments.find("(", callee.span.end)
+                rows = self.comments.rows(elements, start, node.span.end)
                 return join(head, bracketed("(", rows, ")"))
             case ast.Index(value, items):
                 head = self.expression(value, _POSTFIX)
                 elements = [(item, lambda item=item: self._index(item)) for item in items]
-                rows = self.comments.rows(elements, value.span.end, node.span.end)
+                start = self.comments.find("[", value.span.end)
+                rows = self.comments.rows(elements, start, node.span.end)
                 return join(head, bracketed("[", rows, "]"))
             case ast.Unary(op, operand):
                 inner = self.expression(operand, _NOT if op == "not" else _PREFIX)
@@ -151,7 +153,7 @@ class CodeFormatter:
         elements = [(item, lambda item=item: self.expression(item)) for item in items]
         rows = self.comments.rows(elements, node.span.start, node.span.end)
         plain = all(isinstance(item, ast.Number | ast.String | ast.Bool) for item in items)
-        return bracketed("[", rows, "]", fill=plain)
+        return bracketed("[", rows, "]", wrap=plain)
 
     def _binary(self, node: ast.Binary) -> Doc:
         """Return a chain of operators of one precedence, broken before each of them."""
@@ -195,7 +197,8 @@ class CodeFormatter:
 
     def _match(self, node: ast.Match) -> Doc:
         elements = [(arm, lambda arm=arm: self._arm(arm)) for arm in node.arms]
-        rows = self.comments.rows(elements, node.subject.span.end, node.span.end)
+        start = self.comments.find("{", node.subject.span.end)
+        rows = self.comments.rows(elements, start, node.span.end)
         return join("match ", self.expression(node.subject), " ", braced(rows, ",", inline=True))
 
     def _arm(self, node: ast.Arm) -> Doc:
@@ -204,7 +207,8 @@ class CodeFormatter:
 
     def _loop(self, node: ast.Loop) -> Doc:
         elements = [(c, lambda c=c: self._carried(c)) for c in node.carried]
-        rows = self.comments.rows(elements, node.span.start, node.maximum.span.start)
+        start = self.comments.find("(", node.span.start)
+        rows = self.comments.rows(elements, start, node.maximum.span.start)
         return join(
             "loop ",
             bracketed("(", rows, ")"),
@@ -262,9 +266,11 @@ class CodeFormatter:
                 assert_never(node)
 
     def _fields(self, word: str, fields: Sequence[ast.Binding], when: ast.Expr | None) -> Doc:
-        docs: list[Doc] = [self.binding(field) for field in fields]
-        tail: list[Doc] = [LINE, "when ", self.expression(when)] if when is not None else []
-        return group(word, indent(separated((",", Line()), docs), *tail))
+        first, *rest = (self.binding(field) for field in fields)
+        parts: list[Doc] = [part for field in rest for part in (",", fill(field))]
+        if when is not None:
+            parts.append(fill("when ", self.expression(when)))
+        return group(word, first, indent(*parts))
 
     def binding(self, node: ast.Binding) -> Doc:
         value = self.expression(node.value)

@@ -10,7 +10,20 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from .ast import Comment, Node
-from .layout import HARD, SOFT, Doc, Hard, IfBroken, Line, Suffix, group, indent, join, separated
+from .layout import (
+    HARD,
+    SOFT,
+    Doc,
+    Hard,
+    IfBroken,
+    Line,
+    Suffix,
+    fill,
+    group,
+    indent,
+    join,
+    separated,
+)
 from .source import Source
 
 
@@ -52,6 +65,16 @@ class Comments:
         taken = self.left[low:high]
         del self.left[low:high]
         return taken
+
+    def find(self, bracket: str, start: int) -> int:
+        """Return the offset of the first such bracket after `start` that is in no comment."""
+        text = self.source.text
+        while (found := text.find(bracket, start)) >= 0:
+            comment = text.find("#", start, found)
+            if comment < 0:
+                return found
+            start = text.find("\n", comment)
+        return start  # only in a tree that was not parsed
 
     def rows(self, elements: Sequence[Element], start: int | None, end: int) -> Rows:
         """Return the rows of elements between the offsets of an opening and a closing bracket.
@@ -128,14 +151,14 @@ def braced(rows: Rows, separator: str, inline: bool) -> Doc:
     return join("{", *heading, indent(HARD, stacked(rows.rows)), HARD, "}")
 
 
-def bracketed(opening: str, rows: Rows, closing: str, fill: bool = False) -> Doc:
-    """Return a list with commas; broken it has one row a line, or lines filled up (`fill`)."""
+def bracketed(opening: str, rows: Rows, closing: str, wrap: bool = False) -> Doc:
+    """Return a list with commas; broken it has one row a line, or lines filled up (`wrap`)."""
     if not rows.commented:
         docs = [row.doc for row in rows.rows]
         if not docs:
             return opening + closing
-        if fill:
-            rest = [group(",", Line(), doc) for doc in docs[1:]]
+        if wrap:
+            rest = [part for doc in docs[1:] for part in (",", fill(doc))]
             return group(opening, indent(SOFT, docs[0], *rest, IfBroken(",")), SOFT, closing)
         content = separated((",", Line()), docs)
         return group(opening, indent(SOFT, content, IfBroken(",")), SOFT, closing)

@@ -42,6 +42,14 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Fill:
+    """A space and `content` when that still fits on the line, else `content` on a new line."""
+
+    content: "Doc"
+    forced: bool
+
+
+@dataclass(frozen=True, slots=True)
 class IfBroken:
     """`broken` when the group around it is broken, else `flat`."""
 
@@ -56,7 +64,7 @@ class Suffix:
     text: str
 
 
-Doc: TypeAlias = str | Join | Line | Hard | Indent | Group | IfBroken | Suffix
+Doc: TypeAlias = str | Join | Line | Hard | Indent | Group | Fill | IfBroken | Suffix
 LINE, SOFT, HARD = Line(), Line(""), Hard()
 INDENT = 4
 
@@ -67,7 +75,7 @@ def _forced(doc: Doc) -> bool:
             return False
         case Hard() | Suffix():
             return True
-        case Join() | Indent() | Group():
+        case Join() | Indent() | Group() | Fill():
             return doc.forced
 
 
@@ -83,6 +91,11 @@ def indent(*parts: Doc) -> Indent:
 def group(*parts: Doc) -> Group:
     content = join(*parts)
     return Group(content, content.forced)
+
+
+def fill(*parts: Doc) -> Fill:
+    content = join(*parts)
+    return Fill(content, content.forced)
 
 
 def separated(separator: tuple[Doc, ...], docs: list[Doc]) -> Join:
@@ -114,6 +127,11 @@ def lay_out(doc: Doc, width: int) -> str:
             case Group():
                 flat = not item.forced and _fits(width - column, item.content, stack)
                 stack.append((depth, not flat, item.content))
+            case Fill():
+                room = width - column - len(" ,")
+                stays = not broken or (not item.forced and _fits(room, item.content, []))
+                stack.append((depth, broken and not stays, item.content))
+                stack.append((depth, not stays, LINE))
             case IfBroken():
                 text = item.broken if broken else item.flat
                 out.append(text)
@@ -154,6 +172,10 @@ def _fits(room: int, content: Doc, rest: list[_Command]) -> bool:
                 stack.append((broken, item.content))
             case Group():
                 stack.append((broken and item.forced, item.content))
+            case Fill():
+                if broken:
+                    return True
+                stack += [(False, item.content), (False, LINE)]
             case IfBroken():
                 room -= len(item.broken if broken else item.flat)
             case Suffix():

@@ -26,7 +26,19 @@ _CONTINUES_BEFORE = _OPERATORS | frozenset(
     {"EQUAL", "DOT", "BAR", "FATARROW", "QMARK", "RBRACE", "ELSE", "WHEN", "WITHIN", "COMMA"}
 )
 _CONTINUES_ITEM = _CONTINUES_BEFORE | frozenset(
-    {"ARROW", "LBRACE", "WHERE", "BATCH", "PADS", "DEADLINE", "PER", "IDLE", "BATCHED", "PURE"}
+    {
+        "ARROW",
+        "LPAR",
+        "LBRACE",
+        "WHERE",
+        "BATCH",
+        "PADS",
+        "DEADLINE",
+        "PER",
+        "IDLE",
+        "BATCHED",
+        "PURE",
+    }
     | {"ON", "FOR", "AS"}
 )
 _ITEM_TOKENS = frozenset(WORDS[word] for word in ITEM_WORDS)

@@ -86,7 +86,7 @@ def blocks(value: SearchStrategy[Any]) -> SearchStrategy[Any]:
         node(ast.State, IDENT, TYPE, value),
     )
     last = some(node(ast.Result, value), 0, 1)
-    return node(ast.Block, st.builds(lambda a, b: a + b, some(statement), last))
+    return node(ast.Block, st.tuples(some(statement), last).map(lambda pair: (*pair[0], *pair[1])))
 
 
 def larger(inner: SearchStrategy[Any]) -> SearchStrategy[Any]:
@@ -135,6 +135,8 @@ CLAUSES = {
     "batch": st.none() | node(ast.BatchAxis, st.none() | AXES),
     "pads": some(node(ast.Pads, IDENT, bindings(LEAF)), 0, 2),
 }
+LIMITS = {"batch": st.none() | NUMBER, "deadline": st.none() | DURATION}
+SEQUENCE = {"sequence": st.just(True), "idle": st.none() | DURATION}
 STEP = st.one_of(
     node(ast.Stub, DOTTED, bindings(VALUE)),
     node(ast.Given, IDENT, VALUE),
@@ -148,20 +150,8 @@ ITEM = st.one_of(
     node(ast.Model, IDENT, IDENT, STRING, **CLAUSES),
     node(ast.Model, IDENT, IDENT, STRING, PARAMS, PARAMS, **CLAUSES),
     node(ast.Fn, IDENT, PARAMS, PARAMS, st.one_of(EXTERNAL, blocks(VALUE))),
-    st.builds(
-        lambda idle, **fields: ast.Pipeline(
-            **fields, idle=idle if fields["sequence"] else None, span=SPAN
-        ),
-        name=IDENT,
-        params=PARAMS,
-        results=PARAMS,
-        body=blocks(VALUE),
-        stream=st.booleans(),
-        batch=st.none() | NUMBER,
-        deadline=st.none() | DURATION,
-        sequence=st.booleans(),
-        idle=st.none() | DURATION,
-    ),
+    node(ast.Pipeline, IDENT, PARAMS, PARAMS, blocks(VALUE), stream=st.booleans(), **LIMITS),
+    node(ast.Pipeline, IDENT, PARAMS, PARAMS, blocks(VALUE), **SEQUENCE, **LIMITS),
     node(ast.Schedule, IDENT, st.none() | STRING, some(SETTING)),
     node(ast.Test, STRING, IDENT, some(STEP)),
 )
@@ -265,6 +255,19 @@ def test_the_canonical_form_is_left_as_it_is() -> None:
 def test_layout_does_not_matter() -> None:
     squeezed = CANONICAL.replace("    ", " ").replace(" = ", "=").replace("\n\n", "\n\n\n\n")
     assert formatted(squeezed.replace("\n", "\r\n")) == CANONICAL
+
+
+def test_long_lists_and_returns_fill_lines() -> None:
+    numbers = ", ".join(str(n) for n in range(1000, 1040))
+    fields = ", ".join(f"field_{n} = value_{n}" for n in range(8))
+    code = f"x = [{numbers}]\n return {fields} when x"
+    lines = formatted(f"pipeline p(a: f32) -> (y: f32) {{ {code} }}").splitlines()
+    assert [len(line) for line in lines] == [32, 9, 97, 97, 67, 5, 86, 91, 1]
+    assert lines[5:8] == [
+        "    ]",
+        "    return field_0 = value_0, field_1 = value_1, field_2 = value_2, field_3 = value_3,",
+        "        field_4 = value_4, field_5 = value_5, field_6 = value_6, field_7 = value_7 when x",
+    ]
 
 
 def test_an_empty_file_stays_empty_and_comments_alone_are_kept() -> None:
