@@ -262,7 +262,7 @@ def test_long_lists_and_returns_fill_lines() -> None:
     fields = ", ".join(f"field_{n} = value_{n}" for n in range(8))
     code = f"x = [{numbers}]\n return {fields} when x"
     lines = formatted(f"pipeline p(a: f32) -> (y: f32) {{ {code} }}").splitlines()
-    assert [len(line) for line in lines] == [32, 9, 97, 97, 67, 5, 86, 91, 1]
+    assert [len(line) for line in lines] == [32, 9, 97, 97, 67, 5, 86, 89, 1]
     assert lines[5:8] == [
         "    ]",
         "    return field_0 = value_0, field_1 = value_1, field_2 = value_2, field_3 = value_3,",
