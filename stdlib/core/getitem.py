@@ -139,7 +139,7 @@ def lower(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tupl
     whole = list(enumerate(spread(written, rank)))
     slices = [(axis, part) for axis, part in whole if isinstance(part, tuple) and part != WHOLE]
     if slices:
-        bounds = [slice_bounds(cast("tuple[int | None, ...]", part)) for _, part in slices]
+        bounds = [slice_bounds(part, found.dims[axis]) for axis, part in slices]
         starts, stops, steps = (integers(emit, row) for row in zip(*bounds, strict=True))
         axes = integers(emit, [emit.axis(axis, rank) for axis, _ in slices])
         (x,) = emit.node("Slice", [x, starts, stops, axes, steps])
@@ -150,11 +150,16 @@ def lower(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tupl
     return (x,)
 
 
-def slice_bounds(part: Sequence[int | None]) -> tuple[int, int, int]:
-    start, stop, step = part
+def slice_bounds(part: Slice, size: Dim) -> tuple[int, int, int]:
+    """Return start, end and step of a slice as ONNX reads them."""
+    start, stop, step = cast("tuple[int | None, ...]", part)
     step = 1 if step is None else step
+    if isinstance(size, int) and not len(range(*slice(start, stop, step).indices(size))):
+        return (0, 0, 1)
     if step > 0:
         return (0 if start is None else start, END if stop is None else stop, step)
+    if start is not None and start < 0 and not isinstance(size, int):
+        raise Decline("ONNX starts a slice backwards at the first element if it would be before it")
     return (END if start is None else start, -END if stop is None else stop, step)
 
 
