@@ -29,8 +29,8 @@ from .schedule import resolve_schedule
 from .segments import Segments
 from .verify_plan import verify_plan
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Told what is being done, how many steps are done, and of how many."""
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called with how many pipelines are compiled, how many there are, and what comes next."""
 
 DEEPEST = 80  # blocks within blocks; what every later part can follow on the default stack
 
@@ -90,7 +90,7 @@ def compile_with_warnings(
     return Compiled(back.finish(), (*front.diagnostics, *back.warnings))
 
 
-def _silent(_what: str, _done: int, _total: int) -> None:
+def _silent(_done: int, _total: int, _name: str) -> None:
     pass
 
 
@@ -144,7 +144,7 @@ class _Back:
 
     def add(self, graph: Graph, schedule: ast.Schedule | None) -> None:
         """Optimise, place and plan one pipeline; raises CompileError when it is over budget."""
-        self.progress(f"pipeline {graph.name}", len(self.pipelines), self.count)
+        self.progress(len(self.pipelines), self.count, graph.name)
         self._explain(FIRST, explain_graph(graph, self.directory))
         optimized = optimize(graph, self.passes)
         for run in optimized.log:
@@ -164,7 +164,7 @@ class _Back:
         self._explain(LAST, explain_plan(optimized.graph, memory, self.directory))
 
     def finish(self) -> Plan:
-        self.progress("plan", self.count, self.count)
+        self.progress(self.count, self.count, "")
         plan = Plan(
             producer=version("headrace"),
             pipelines=tuple(self.pipelines),

@@ -26,7 +26,7 @@ from .graph import (
 )
 from .schedule_values import Keys, Mistake, Section
 
-DEFAULT_QUEUE_SIZE = 256  # requests that wait, where a schedule asks for a queue and gives no size
+DEFAULT_QUEUE_SIZE = 1024  # requests that wait, where a schedule asks for a queue and gives no size
 
 _OF_BATCH = ("max", "wait", "prefer")
 _OF_QUEUE = ("size", "timeout", "on_timeout")

@@ -230,7 +230,7 @@ def test_several_schedules_are_fine_to_check_and_must_be_chosen_from_to_compile(
 def test_progress_counts_pipelines(folder):
     told = []
     compile_source(source(folder), progress=lambda *step: told.append(step))
-    assert told == [("pipeline chain", 0, 2), ("pipeline each", 1, 2), ("plan", 2, 2)]
+    assert told == [(0, 2, "chain"), (1, 2, "each"), (2, 2, "")]
 
 
 def test_blocks_nested_too_deeply_are_a_mistake(folder):

@@ -88,7 +88,7 @@ def test_batching_may_be_turned_off(graph):
 
 
 def test_a_queue_without_a_size_has_the_default(graph):
-    assert settings(graph, "queue { timeout = 1s }").queueing == Queueing(256, 1.0, "reject")
+    assert settings(graph, "queue { timeout = 1s }").queueing == Queueing(1024, 1.0, "reject")
 
 
 CASES = [
