@@ -1,1 +1,59 @@
-"""headrace: a compiler and runtime for multi-model inference pipelines."""
+"""headrace: a compiler and runtime for multi-model inference pipelines.
+
+`compile` makes a plan of a `.pipe` source, `load` makes an `App` of a plan. Importing the package
+starts no thread, reads no file and takes no device; what a name needs is imported at its first
+use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from .app import App, CompiledPlan, Pipeline, compile, load
+    from .compiler.plan_file import PlanError
+    from .dsl.diagnostic import CompileError
+    from .runtime.record import Record
+    from .runtime.request import Code, Fault, RequestError
+
+__all__ = [
+    "App",
+    "Code",
+    "CompileError",
+    "CompiledPlan",
+    "Fault",
+    "Pipeline",
+    "PlanError",
+    "Record",
+    "RequestError",
+    "__version__",
+    "compile",
+    "load",
+]
+
+_HOMES = {
+    "App": ".app",
+    "Code": ".runtime.request",
+    "CompileError": ".dsl.diagnostic",
+    "CompiledPlan": ".app",
+    "Fault": ".runtime.request",
+    "Pipeline": ".app",
+    "PlanError": ".compiler.plan_file",
+    "Record": ".runtime.record",
+    "RequestError": ".runtime.request",
+    "compile": ".app",
+    "load": ".app",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name], __name__), name)
+    globals()[name] = value  # found at once from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
