@@ -43,7 +43,6 @@ SAME_ROW = 10  # pixels of page within which boxes are read from left to right
 HEIGHT = 48  # of a strip
 NARROWEST = 320  # width of a strip to read, at least
 CHUNK = 6  # strips that share one width
-UPRIGHT = 1.5  # height over width from which a crop is taken to stand on its end
 
 
 def open_page(photo: bytes) -> tuple[Pixels, Pixels, Floats]:
@@ -86,22 +85,6 @@ def find_lines(heat: Floats, frame: Floats) -> tuple[Floats, Floats]:
     return boxes, np.clip((boxes - origin) * np.array(stretch, np.float32), 0, photo)
 
 
-def cut(page: Pixels, box: Floats) -> Pixels:
-    """Return what is inside a box, straightened and, if it stands on its end, laid down."""
-    across = box[[0, 2, 0, 1]] - box[[1, 3, 3, 2]]
-    first, second, third, fourth = np.sqrt((across * across).sum(axis=1)).tolist()
-    width, height = int(max(first, second)), int(max(third, fourth))
-    target = np.array([(0, 0), (width, 0), (width, height), (0, height)], np.float32)
-    crop = cv2.warpPerspective(
-        page,
-        cv2.getPerspectiveTransform(box, target),
-        (width, height),
-        flags=cv2.INTER_CUBIC,
-        borderMode=cv2.BORDER_REPLICATE,
-    )
-    return cv2.rotate(crop, cv2.ROTATE_90_COUNTERCLOCKWISE) if height / width >= UPRIGHT else crop
-
-
 def own_width(crop: Pixels) -> np.int64:
     """Return the width at which a crop is read when nothing else is to share it."""
     return np.int64(_strip_width(crop.shape[1] / crop.shape[0]))
@@ -122,39 +105,19 @@ def chunk_widths(crops: Sequence[Pixels]) -> NDArray[np.int64]:
     return widths
 
 
-def strip(crop: Pixels, width: int) -> tuple[Pixels, Floats]:
-    """Scale a crop to the height of a strip, squeeze it if it is wider than `width`, pad if not.
+def strip(crop: Pixels, wide: int) -> tuple[Pixels, NDArray[np.bool_]]:
+    """Scale a crop to the height of a strip, squeeze it if it is wider than `wide`, pad if not.
 
-    Returns the strip and, for every column, 1 where it is crop and 0 where it is padding.
+    Returns the strip and, for every column, whether it holds any of the crop.
     """
     height, breadth = crop.shape[:2]
-    width = int(width)
+    width = int(wide)
     filled = min(width, math.ceil(HEIGHT * (breadth / height)))
     strip = np.full((HEIGHT, width, 3), 255, np.uint8)
     strip[:, :filled] = cv2.resize(crop, (filled, HEIGHT))
-    ink = np.zeros(width, np.float32)
-    ink[:filled] = 1
+    ink = np.zeros(width, np.bool_)
+    ink[:filled] = True
     return strip, ink
-
-
-def decode(prob: Floats, charset: Sequence[str]) -> tuple[str, np.float32]:
-    """Read the likeliest symbol of each column: repeats count once, symbol 0 is none.
-
-    Symbol n is `charset[n - 1]`, and the one after the last is a space. The score is the mean
-    probability of the symbols that count, 0 when there are none.
-    """
-    symbols = prob.argmax(axis=1)
-    counts = symbols != 0
-    counts[1:] &= symbols[1:] != symbols[:-1]
-    columns = np.flatnonzero(counts)
-    if not columns.size:
-        return "", np.float32(0)
-    symbols = symbols[columns]
-    score = prob[columns, symbols].mean(dtype=np.float64)
-    numbers: list[int] = symbols.tolist()
-    last = len(charset)
-    text = "".join([charset[number - 1] if number <= last else " " for number in numbers])
-    return text, np.float32(score)
 
 
 def _decode(photo: bytes) -> Pixels:
