@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from headrace.compiler import check, compile_source, compile_with_warnings
 from headrace.compiler.choose_schedule import ScheduleError
 from headrace.compiler.explain import explain, why_not
-from headrace.compiler.plan import CallStep, CheckStep, OnnxSegment, PythonSegment
+from headrace.compiler.plan import CallStep, CheckStep, OnnxSegment, Plan, PythonSegment
 from headrace.compiler.plan_file import read, to_bytes, write
 from headrace.dsl.diagnostic import CompileError, Severity
 from headrace.dsl.source import Source
@@ -59,38 +59,40 @@ def save_model(path: Path, factor: float) -> None:
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
-        [numpy_helper.from_array(np.float32(factor), "k")],
+        [numpy_helper.from_array(np.array(factor, np.float32), "k")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path.write_bytes(model.SerializeToString())
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path):
     save_model(tmp_path / "double.onnx", 2)
     save_model(tmp_path / "triple.onnx", 3)
     (tmp_path / "stages.py").write_text(STAGES)
     return tmp_path
 
 
-def source(folder, text=TEXT):
+def source(folder: Path, text: str = TEXT) -> Source:
     path = folder / "a.pipe"
     path.write_text(text)
     return Source("a.pipe", text, path)
 
 
-def names(plan):
+def names(plan: Plan) -> list[str]:
     return [segment.name for segment in plan.segments]
 
 
-def test_a_source_becomes_a_plan_that_a_file_keeps(folder):
+def test_a_source_becomes_a_plan_that_a_file_keeps(folder: Path) -> None:
     plan = compile_source(source(folder))
     assert [pipeline.name for pipeline in plan.pipelines] == ["chain", "each"]
     write(plan, folder / "a.plan")
     assert to_bytes(read(folder / "a.plan")) == to_bytes(plan)
 
 
-def test_models_that_feed_each_other_are_one_segment_unless_the_schedule_parts_them(folder):
+def test_models_that_feed_each_other_are_one_segment_unless_the_schedule_parts_them(
+    folder: Path,
+) -> None:
     plan = compile_source(source(folder))
     first = plan.segments[0]
     assert isinstance(first, OnnxSegment)
@@ -99,14 +101,14 @@ def test_models_that_feed_each_other_are_one_segment_unless_the_schedule_parts_t
     assert names(parted)[:3] == ["double", "triple", "halve"]
 
 
-def test_without_optimising_every_call_is_a_segment(folder):
+def test_without_optimising_every_call_is_a_segment(folder: Path) -> None:
     plan = compile_source(source(folder), optimise=False)
     assert names(plan) == ["double", "triple", "halve"]
     assert isinstance(plan.segments[2], PythonSegment)
     assert [stage for stage, _ in plan.explanation] == ["graph", "place_transfers", "plan"]
 
 
-def test_a_plan_explains_every_pass_of_every_pipeline(folder):
+def test_a_plan_explains_every_pass_of_every_pipeline(folder: Path) -> None:
     plan = compile_source(source(folder), schedule="server")
     stages = [stage for stage, _ in plan.explanation]
     assert (stages[0], stages[-2:]) == ("graph", ["place_transfers", "plan"])
@@ -123,7 +125,9 @@ def test_a_plan_explains_every_pass_of_every_pipeline(folder):
     )
 
 
-def test_the_sources_have_the_same_bytes_in_another_folder_and_process(folder, tmp_path):
+def test_the_sources_have_the_same_bytes_in_another_folder_and_process(
+    folder: Path, tmp_path: Path
+) -> None:
     expected = to_bytes(compile_source(source(folder), schedule="server"))
     other = tmp_path / "elsewhere"
     other.mkdir()
@@ -145,11 +149,11 @@ def test_the_sources_have_the_same_bytes_in_another_folder_and_process(folder, t
         assert (other / seed).read_bytes() == expected
 
 
-def test_a_plan_does_not_tell_where_it_was_made(folder):
+def test_a_plan_does_not_tell_where_it_was_made(folder: Path) -> None:
     assert str(folder).encode() not in to_bytes(compile_source(source(folder)))
 
 
-def test_a_size_that_two_stages_must_agree_on_is_compared_by_a_step(folder):
+def test_a_size_that_two_stages_must_agree_on_is_compared_by_a_step(folder: Path) -> None:
     text = """\
 fn some(x: f32[4]) -> (y: f32[N]) = python "stages.py:halve"
 fn both(a: f32[N], b: f32[N]) -> (y: f32[N]) = python "stages.py:both"
@@ -165,7 +169,7 @@ pipeline p(x: f32[4]) -> (y: f32[M]) {
     assert {slot for _, slot, _ in compared.sizes} == made
 
 
-def test_warnings_come_beside_the_plan(folder):
+def test_warnings_come_beside_the_plan(folder: Path) -> None:
     text = TEXT + 'schedule each on "server" { memory { cpu = 1MiB } }\n'
     compiled = compile_with_warnings(source(folder, text), schedule="server")
     (warning,) = compiled.warnings
@@ -173,7 +177,7 @@ def test_warnings_come_beside_the_plan(folder):
     assert warning.notes == ("on cpu: `y`",)
 
 
-def test_a_pipeline_over_its_budget_is_a_mistake_that_shows_the_peak(folder):
+def test_a_pipeline_over_its_budget_is_a_mistake_that_shows_the_peak(folder: Path) -> None:
     text = (
         TEXT.replace("cpu = 1MiB", "cpu = 1KiB").replace("f32[4]", "f32[4000]").replace("4]", "4]")
     )
@@ -191,7 +195,7 @@ schedule p { memory { cpu = 10KiB } }
     assert "needs 48,384 bytes on cpu, and its budget is 10,240" in found.message
 
 
-def test_all_mistakes_come_together_those_of_schedules_too(folder):
+def test_all_mistakes_come_together_those_of_schedules_too(folder: Path) -> None:
     text = TEXT.replace("each(xs", "ech(ys").replace("max = 8", "mx = 8")
     text = text.replace('schedule chain on "default"', "schedule chian")
     assert {d.code for d in check(source(folder, text))} == {
@@ -200,7 +204,7 @@ def test_all_mistakes_come_together_those_of_schedules_too(folder):
     }
 
 
-def test_a_check_needs_no_model_files_and_a_plan_does(tmp_path):
+def test_a_check_needs_no_model_files_and_a_plan_does(tmp_path: Path) -> None:
     assert check(source(tmp_path)) != ()
     (tmp_path / "stages.py").write_text(STAGES)
     assert check(source(tmp_path)) == ()
@@ -208,18 +212,20 @@ def test_a_check_needs_no_model_files_and_a_plan_does(tmp_path):
         compile_source(source(tmp_path))
 
 
-def test_schedules_that_do_not_hold_are_checked_as_well(folder):
+def test_schedules_that_do_not_hold_are_checked_as_well(folder: Path) -> None:
     text = TEXT.replace("triple { batch", "tripel { batch")
     with pytest.raises(CompileError, match="HR401"):
         compile_source(source(folder, text), schedule="default")
 
 
-def test_an_unknown_schedule_is_refused_by_name(folder):
+def test_an_unknown_schedule_is_refused_by_name(folder: Path) -> None:
     with pytest.raises(ScheduleError, match="there are default, server"):
         compile_source(source(folder), schedule="sever")
 
 
-def test_several_schedules_are_fine_to_check_and_must_be_chosen_from_to_compile(folder):
+def test_several_schedules_are_fine_to_check_and_must_be_chosen_from_to_compile(
+    folder: Path,
+) -> None:
     text = TEXT.replace('on "default"', 'on "laptop"')
     assert check(source(folder, text)) == ()
     compile_source(source(folder, text), schedule="laptop")
@@ -227,19 +233,21 @@ def test_several_schedules_are_fine_to_check_and_must_be_chosen_from_to_compile(
         compile_source(source(folder, text))
 
 
-def test_progress_counts_pipelines(folder):
-    told = []
-    compile_source(source(folder), progress=lambda *step: told.append(step))
+def test_progress_counts_pipelines(folder: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    compile_source(
+        source(folder), progress=lambda done, total, name: told.append((done, total, name))
+    )
     assert told == [(0, 2, "chain"), (1, 2, "each"), (2, 2, "")]
 
 
-def test_blocks_nested_too_deeply_are_a_mistake(folder):
+def test_blocks_nested_too_deeply_are_a_mistake(folder: Path) -> None:
     text = "pipeline p(x: f32, c: bool) -> (y: f32) {\n"
     text += "".join(f"    return y = x when x > {i}.0\n" for i in range(2000))
     text += "    return y = x\n}\n"
     assert "HR423" in [d.code for d in check(source(folder, text))]
 
 
-def test_loading_a_plan_does_not_import_the_parser():
+def test_loading_a_plan_does_not_import_the_parser() -> None:
     program = "import sys, headrace.compiler.plan_file; sys.exit('lark' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)

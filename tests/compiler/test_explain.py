@@ -7,24 +7,26 @@ import pytest
 
 from headrace.compiler.explain import ExplainError, explain, explain_plan, why_not
 from headrace.compiler.explain_graph import explain_graph, literal_text
-from headrace.compiler.graph import Batching, Check, Settings, StageSettings
+from headrace.compiler.graph import Batching, Check, Graph, Settings, StageSettings, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.memory import plan_memory
 from headrace.compiler.passes.place_transfers import PASS
 from headrace.compiler.plan import Declined, Place, Plan
 from headrace.dsl.types import DimVar, DType, ListType, TensorType
+from headrace.stdlib.op import Literal
+from tests.compiler.make_graphs import GraphMaker
 
 FACE = TensorType(DType.F32, (3,))
 BOX = TensorType(DType.F32, (4, 2))
 BOOL = TensorType(DType.BOOL)
 
 
-def u8(uid):
+def u8(uid: int) -> TensorType:
     return TensorType(DType.U8, (DimVar("H", uid), DimVar("W", uid), 3))
 
 
 @pytest.fixture
-def graph(make):
+def graph(make: GraphMaker) -> Graph:
     """Decode, detect on `sim`, then a loop with a branch and a match."""
     photo = make.param("photo", TensorType(DType.BYTES))
     language = make.param("language", TensorType(DType.STRING))
@@ -34,7 +36,7 @@ def graph(make):
     heat = make.model("detect", page, type=FACE, members=("image.to_chw", "detect"), checks=[check])
     boxes = make.function("quads", heat, type=ListType(BOX, 1000))
 
-    def body(box):
+    def body(box: Value) -> list[Value]:
         crop = make.op("image.warp", image, box, type=FACE)
         turned = make.model("angle", crop, type=BOOL, batches=False)
         (upright,) = make.branch(
@@ -52,7 +54,7 @@ def graph(make):
         text = make.model("read", line, type=FACE)
         return [text, make.op("core.any", text, type=BOOL)]
 
-    (lines,) = make.each([boxes], [BOX], body, ListType(FACE), filtered=True)
+    (lines,) = make.each(boxes, BOX, body, ListType(FACE), filtered=True)
     settings = Settings(
         "server",
         (
@@ -74,7 +76,7 @@ pipeline p(photo: bytes, language: string) -> (r0: list<f32[3]>)
     check H == H
 %5 quads(%4)                     list<f32[4, 2], 1000>  a.pipe:7
 %6 for %5                        list<f32[3]>           a.pipe:17
-    %7 item0                     f32[4, 2]              a.pipe:8
+    %7 item                      f32[4, 2]              a.pipe:8
     %8 image.warp(%2, %7)        f32[3]                 a.pipe:9
     %9 angle(%8)                 bool                   a.pipe:10
     %10 if %9                    f32[3]                 a.pipe:12
@@ -110,7 +112,7 @@ batching often loses) --
 -- segment quads · python · stages.py:quads · batch off (the function takes one item) --
 %7 quads(%6)                      list<f32[4, 2], 1000>  cpu  a.pipe:7
 %8 for %7                         list<f32[3]>                a.pipe:17
-    %9 item0                      f32[4, 2]                   a.pipe:8
+    %9 item                       f32[4, 2]                   a.pipe:8
     %10 image.warp(%2, %9)        f32[3]                 cpu  a.pipe:9
     -- segment angle · onnx · angle · batch off (the model has no batch axis) --
     %11 angle(%10)                bool                   cpu  a.pipe:10
@@ -135,11 +137,11 @@ batching often loses) --
 """
 
 
-def test_a_graph_is_one_line_a_node_with_its_regions_indented(graph):
+def test_a_graph_is_one_line_a_node_with_its_regions_indented(graph: Graph) -> None:
     assert explain_graph(graph, Path()) == LOWERED
 
 
-def test_a_plan_shows_segments_devices_copies_and_memory(graph):
+def test_a_plan_shows_segments_devices_copies_and_memory(graph: Graph) -> None:
     placed = PASS.run(graph, PassContext()).graph
     text = explain_plan(placed, plan_memory(placed), Path())
     *_, last = text.splitlines()
@@ -168,7 +170,9 @@ def test_a_plan_shows_segments_devices_copies_and_memory(graph):
     ],
     ids=repr,
 )
-def test_short_literals_are_shown_as_written_and_long_ones_by_their_type(literal, shown):
+def test_short_literals_are_shown_as_written_and_long_ones_by_their_type(
+    literal: Literal, shown: str
+) -> None:
     assert literal_text(literal, FACE) == shown
 
 
@@ -184,23 +188,23 @@ PLAN = Plan(
 )
 
 
-def test_a_plan_explains_itself_at_every_stage():
+def test_a_plan_explains_itself_at_every_stage() -> None:
     assert explain(PLAN) == "planned\n"
     assert explain(PLAN, "graph") == "lowered\n"
 
 
-def test_an_unknown_stage_names_the_nearest():
+def test_an_unknown_stage_names_the_nearest() -> None:
     with pytest.raises(ExplainError, match="there are graph, glue_into_models, plan") as caught:
         explain(PLAN, "grpah")
     assert (caught.value.code, caught.value.help) == ("HR418", "did you mean `graph`?")
 
 
-def test_what_a_pass_declined_is_shown_with_place_and_reason():
+def test_what_a_pass_declined_is_shown_with_place_and_reason() -> None:
     assert why_not(PLAN, "glue_into_models") == "a.pipe:7: resize: `resize` has no lowering\n"
     assert why_not(PLAN, "plan") == "plan declined nothing\n"
 
 
-def test_an_unknown_pass_names_the_nearest():
+def test_an_unknown_pass_names_the_nearest() -> None:
     with pytest.raises(ExplainError, match="no pass `glue_into_model`") as caught:
         why_not(PLAN, "glue_into_model")
     assert caught.value.help == "did you mean `glue_into_models`?"

@@ -7,21 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.compiler.arena import ALIGNMENT, Buffer, assign_offsets, lower_bound
-from headrace.compiler.graph import Settings
+from headrace.compiler.graph import Settings, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.memory import bytes_of, plan_memory
 from headrace.compiler.passes.place_transfers import PASS
-from headrace.dsl.types import DimVar, DType, ListType, OptionalType, TensorType
+from headrace.dsl.types import DimVar, DType, ListType, OptionalType, TensorType, Type
+from tests.compiler.make_graphs import GraphMaker
 
 
-def kib(count):
+def kib(count: int) -> TensorType:
     """A tensor of so many KiB."""
     return TensorType(DType.U8, (count, 1024))
 
 
+def buffer(size: int, first: int, length: int) -> Buffer:
+    return Buffer("b", size, first, first + length)
+
+
 buffers = st.lists(
     st.builds(
-        lambda size, first, length: Buffer("b", size, first, first + length),
+        buffer,
         st.integers(0, 5000),
         st.integers(0, 12),
         st.integers(0, 6),
@@ -31,7 +36,7 @@ buffers = st.lists(
 
 
 @given(buffers)
-def test_buffers_that_are_alive_together_never_overlap(found):
+def test_buffers_that_are_alive_together_never_overlap(found: list[Buffer]) -> None:
     arena = assign_offsets(found)
     placed = list(zip(found, arena.offsets, strict=True))
     for index, (left, at) in enumerate(placed):
@@ -43,20 +48,20 @@ def test_buffers_that_are_alive_together_never_overlap(found):
 
 
 @given(buffers)
-def test_the_peak_is_between_the_lower_bound_and_no_reuse_at_all(found):
+def test_the_peak_is_between_the_lower_bound_and_no_reuse_at_all(found: list[Buffer]) -> None:
     arena = assign_offsets(found)
     assert arena.lower_bound == lower_bound(found)
     assert arena.lower_bound <= arena.peak <= sum(buffer.aligned for buffer in found)
 
 
 @given(buffers)
-def test_the_lower_bound_is_the_most_alive_at_a_step(found):
+def test_the_lower_bound_is_the_most_alive_at_a_step(found: list[Buffer]) -> None:
     steps = range(20)
     most = max(sum(b.aligned for b in found if b.first <= step <= b.last) for step in steps)
     assert lower_bound(found) == most
 
 
-def test_the_best_of_four_orders_is_within_a_tenth_of_the_bound_on_random_graphs():
+def test_the_best_of_four_orders_is_within_a_tenth_of_the_bound_on_random_graphs() -> None:
     random.seed(1)
     ratios = []
     for _ in range(20):
@@ -86,11 +91,11 @@ def test_the_best_of_four_orders_is_within_a_tenth_of_the_bound_on_random_graphs
     ],
     ids=str,
 )
-def test_the_bytes_of_a_type_are_known_or_none(type, expected):
+def test_the_bytes_of_a_type_are_known_or_none(type: Type, expected: int | None) -> None:
     assert bytes_of(type) == expected
 
 
-def test_a_chain_needs_its_two_largest_neighbours(make):
+def test_a_chain_needs_its_two_largest_neighbours(make: GraphMaker) -> None:
     x = make.param("x", kib(100))
     for size in (1, 8, 4, 2):
         x = make.op("core.f", x, type=kib(size))
@@ -99,7 +104,7 @@ def test_a_chain_needs_its_two_largest_neighbours(make):
     assert memory.pipeline == "p"
 
 
-def test_a_value_is_alive_until_its_last_reader(make):
+def test_a_value_is_alive_until_its_last_reader(make: GraphMaker) -> None:
     x = make.param("x", kib(1))
     a = make.op("core.a", x, type=kib(4))
     b = make.op("core.b", a, type=kib(1))
@@ -108,7 +113,7 @@ def test_a_value_is_alive_until_its_last_reader(make):
     assert memory.lower_bound == 6 * 1024
 
 
-def test_arms_share_memory_and_what_they_give_lives_on(make):
+def test_arms_share_memory_and_what_they_give_lives_on(make: GraphMaker) -> None:
     x, c = make.param("x", kib(1)), make.param("c", TensorType(DType.BOOL))
     (y,) = make.branch(
         c,
@@ -121,19 +126,19 @@ def test_arms_share_memory_and_what_they_give_lives_on(make):
     assert memory.lower_bound == 17 * 1024  # both arms run when rows part; then one more
 
 
-def test_what_a_loop_walks_is_alive_until_the_last_item_is_done(make):
+def test_what_a_loop_walks_is_alive_until_the_last_item_is_done(make: GraphMaker) -> None:
     x = make.param("x", kib(1))
     xs = make.op("core.split", x, type=ListType(kib(1), 10))
 
-    def body(item):
+    def body(item: Value) -> list[Value]:
         return [make.op("core.b", make.op("core.a", item, type=kib(2)), type=kib(3))]
 
-    (ys,) = make.each([xs], [kib(1)], body, ListType(kib(3), 10))
+    (ys,) = make.each(xs, kib(1), body, ListType(kib(3), 10))
     (memory,) = plan_memory(make.graph(ys))
     assert memory.lower_bound == (10 + 20 + 30) * 1024
 
 
-def test_every_device_has_its_own_peak(make):
+def test_every_device_has_its_own_peak(make: GraphMaker) -> None:
     x = make.param("x", kib(2))
     graph = make.graph(make.model("m", x, type=kib(3)), settings=Settings(device="sim"))
     cpu, sim = plan_memory(PASS.run(graph, PassContext()).graph)
@@ -141,22 +146,22 @@ def test_every_device_has_its_own_peak(make):
     assert (sim.device, sim.peak) == ("sim", 5 * 1024)
 
 
-def test_a_batch_pipeline_holds_all_rows_at_once(make):
+def test_a_batch_pipeline_holds_all_rows_at_once(make: GraphMaker) -> None:
     x = make.param("x", kib(1))
     (memory,) = plan_memory(make.graph(make.op("core.a", x, type=kib(2)), batch=16))
     assert memory.peak == 32 * 1024
 
 
-def test_items_of_a_list_of_known_length_count_as_often(make):
+def test_items_of_a_list_of_known_length_count_as_often(make: GraphMaker) -> None:
     xs = make.param("xs", ListType(kib(1), 10))
     (ys,) = make.each(
-        [xs], [kib(1)], lambda item: [make.op("core.a", item, type=kib(1))], ListType(kib(1), 10)
+        xs, kib(1), lambda item: [make.op("core.a", item, type=kib(1))], ListType(kib(1), 10)
     )
     (memory,) = plan_memory(make.graph(ys))
     assert memory.peak == 10 * 1024
 
 
-def test_values_of_unknown_size_are_named(make):
+def test_values_of_unknown_size_are_named(make: GraphMaker) -> None:
     x = make.param("x", kib(1))
     a = make.op("image.decode", x, type=TensorType(DType.U8, (DimVar("H"), 3)))
     (memory,) = plan_memory(make.graph(make.op("core.b", a, type=kib(1))))
@@ -164,7 +169,9 @@ def test_values_of_unknown_size_are_named(make):
     assert memory.peak == 1024
 
 
-def test_a_budget_is_kept_beside_the_peak_even_of_a_device_that_is_not_used(make):
+def test_a_budget_is_kept_beside_the_peak_even_of_a_device_that_is_not_used(
+    make: GraphMaker,
+) -> None:
     x = make.param("x", kib(1))
     graph = make.graph(
         make.op("core.a", x, type=kib(1)), settings=Settings(memory=(("cpu", 5), ("sim", 7)))

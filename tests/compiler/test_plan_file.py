@@ -5,9 +5,12 @@ import math
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -48,6 +51,9 @@ from headrace.dsl.types import (
     Signature,
     TensorType,
 )
+from headrace.stdlib.op import Array, Literal
+
+Keys: TypeAlias = "tuple[str | int, ...]"
 
 H = DimVar("H", 3)
 IMAGE = TensorType(DType.F32, (3, DimArith("*", DimArith("/", H, 2), 2), ANY_DIM))
@@ -61,7 +67,7 @@ def digest_of(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def make_plan(literal: object = None) -> Plan:
+def make_plan(literal: Literal = None) -> Plan:
     """A small plan with every kind of step and segment in it."""
     onnx = OnnxSegment(
         name="detect",
@@ -153,7 +159,7 @@ def members_of(content: bytes) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def literal_of(plan: Plan) -> object:
+def literal_of(plan: Plan) -> Any:  # Any: the tests say which literal it is
     return plan.pipelines[0].parameters[0].default
 
 
@@ -166,17 +172,17 @@ def refusal(content: bytes) -> PlanError:
 # ---- round trips
 
 
-def test_a_plan_comes_back_equal_with_every_kind_of_step():
+def test_a_plan_comes_back_equal_with_every_kind_of_step() -> None:
     assert read(to_bytes(make_plan())) == make_plan()
 
 
-def test_a_plan_read_from_a_path_is_the_one_that_was_written(tmp_path):
+def test_a_plan_read_from_a_path_is_the_one_that_was_written(tmp_path: Path) -> None:
     write(make_plan(), tmp_path / "a.plan")
     assert read(tmp_path / "a.plan") == make_plan()
     assert [p.name for p in tmp_path.iterdir()] == ["a.plan"]
 
 
-def test_the_hash_of_a_file_is_the_hash_of_its_plan(tmp_path):
+def test_the_hash_of_a_file_is_the_hash_of_its_plan(tmp_path: Path) -> None:
     write(make_plan(), tmp_path / "a.plan")
     assert plan_hash(tmp_path / "a.plan") == plan_hash(make_plan())
     assert plan_hash(to_bytes(make_plan(1))) != plan_hash(make_plan())
@@ -204,11 +210,11 @@ def same(left: object, right: object) -> bool:
 
 
 @given(literals)
-def test_literals_come_back_exact_and_of_the_same_type(literal):
+def test_literals_come_back_exact_and_of_the_same_type(literal: Literal) -> None:
     assert same(literal_of(read(to_bytes(make_plan(literal)))), literal)
 
 
-def test_an_integer_longer_than_decimal_digits_may_be_comes_back():
+def test_an_integer_longer_than_decimal_digits_may_be_comes_back() -> None:
     number = 7**9000
     assert literal_of(read(to_bytes(make_plan(number)))) == number
 
@@ -229,7 +235,7 @@ def test_an_integer_longer_than_decimal_digits_may_be_comes_back():
     ],
     ids=repr,
 )
-def test_arrays_come_back_with_dtype_shape_and_bits(array):
+def test_arrays_come_back_with_dtype_shape_and_bits(array: Array) -> None:
     back = literal_of(read(to_bytes(make_plan(array))))
     assert type(back) is type(array)
     assert back.dtype == array.dtype.newbyteorder("<")
@@ -237,27 +243,27 @@ def test_arrays_come_back_with_dtype_shape_and_bits(array):
     assert back.tobytes() == array.astype(back.dtype).tobytes()
 
 
-def test_arrays_of_strings_and_bytes_come_back_as_objects():
+def test_arrays_of_strings_and_bytes_come_back_as_objects() -> None:
     array = np.array([["a", "é\ud800"], [b"\xff", ""]], np.object_)
     back = literal_of(read(to_bytes(make_plan(array))))
     assert back.dtype == np.object_
     assert back.tolist() == array.tolist()
 
 
-def test_arrays_of_a_plan_cannot_be_written_to():
+def test_arrays_of_a_plan_cannot_be_written_to() -> None:
     back = literal_of(read(to_bytes(make_plan(np.zeros(3)))))
     with pytest.raises(ValueError, match="read-only"):
         back[0] = 1
 
 
-def test_what_a_plan_cannot_hold_is_our_bug_and_says_so():
+def test_what_a_plan_cannot_hold_is_our_bug_and_says_so() -> None:
     with pytest.raises(TypeError, match="cannot hold a set"):
-        to_bytes(make_plan({1}))
+        to_bytes(make_plan(cast("Literal", {1})))
     with pytest.raises(TypeError, match="cannot hold an array of <U1"):
         to_bytes(make_plan(np.array(["a"])))
 
 
-def test_equal_plans_have_equal_bytes_in_processes_with_other_hash_seeds(tmp_path):
+def test_equal_plans_have_equal_bytes_in_processes_with_other_hash_seeds(tmp_path: Path) -> None:
     program = (
         "import sys, importlib.util as u;"
         f"s = u.spec_from_file_location('t', {__file__!r}); m = u.module_from_spec(s);"
@@ -273,7 +279,7 @@ def test_equal_plans_have_equal_bytes_in_processes_with_other_hash_seeds(tmp_pat
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes() == expected
 
 
-def test_equal_long_contents_are_stored_once():
+def test_equal_long_contents_are_stored_once() -> None:
     plan = make_plan((MODEL, MODEL, np.frombuffer(MODEL, np.uint8)))
     assert len(to_bytes(plan)) < 2 * len(MODEL) + 20_000
     assert [name for name in members_of(to_bytes(plan)) if name.startswith("blobs/")] == [
@@ -285,7 +291,7 @@ def test_equal_long_contents_are_stored_once():
 
 
 @given(st.data())
-def test_a_file_with_any_one_byte_changed_is_refused(data):
+def test_a_file_with_any_one_byte_changed_is_refused(data: st.DataObject) -> None:
     content = bytearray(FILE)
     # The header is a twentieth of the file and decides most of the outcomes.
     header = st.integers(0, 100)
@@ -298,40 +304,42 @@ FILE = to_bytes(make_plan())
 
 
 @given(st.integers(1, len(FILE) - 1))
-def test_a_file_cut_short_anywhere_is_said_to_be_truncated(length):
+def test_a_file_cut_short_anywhere_is_said_to_be_truncated(length: int) -> None:
     assert refusal(FILE[:length]).code == "HR411"
 
 
-def test_bytes_after_the_end_are_seen():
+def test_bytes_after_the_end_are_seen() -> None:
     assert refusal(FILE + b"\n").code == "HR412"
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"PK\3\4", b"model detect = onnx", b"Headrace plan 1\n", b"headrace plan x"]
 )
-def test_another_kind_of_file_is_not_a_plan(content):
+def test_another_kind_of_file_is_not_a_plan(content: bytes) -> None:
     assert refusal(content).code == "HR410"
 
 
-def test_a_newer_format_names_both_versions():
+def test_a_newer_format_names_both_versions() -> None:
     error = refusal(FILE.replace(b"headrace plan 1\n", b"headrace plan 2\n"))
     assert error.code == "HR413"
     assert "has plan format 2; this headrace reads format 1" in error.message
 
 
-def test_a_missing_file_is_refused_by_name(tmp_path):
+def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="cannot be read: No such file") as caught:
         read(tmp_path / "no.plan")
     assert caught.value.code == "HR415"
 
 
-def test_a_body_of_noise_with_a_true_digest_is_malformed():
+def test_a_body_of_noise_with_a_true_digest_is_malformed() -> None:
     assert refusal(sealed(b"")).code == "HR414"
     assert refusal(sealed(b"PK\5\6" + b"\xff" * 18)).code == "HR414"
 
 
 @given(st.data())
-def test_an_archive_changed_by_someone_who_knows_the_digest_never_escapes(data):
+def test_an_archive_changed_by_someone_who_knows_the_digest_never_escapes(
+    data: st.DataObject,
+) -> None:
     body = bytearray(FILE[FILE.index(b"PK") :])
     for _ in range(data.draw(st.integers(1, 4))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
@@ -341,19 +349,19 @@ def test_an_archive_changed_by_someone_who_knows_the_digest_never_escapes(data):
         assert error.code == "HR414"  # noqa: PT017 - either outcome is right, no other is
 
 
-def test_a_compressed_member_is_refused_before_it_inflates():
+def test_a_compressed_member_is_refused_before_it_inflates() -> None:
     bomb = rebuilt([("plan.json", b"0" * 10_000_000)], zipfile.ZIP_DEFLATED)
     assert len(bomb) < 20_000
     assert "is compressed" in refusal(bomb).message
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_name_that_occurs_twice_is_refused():
+def test_a_name_that_occurs_twice_is_refused() -> None:
     content = rebuilt([("plan.json", b"{}"), ("plan.json", b"[]")])
     assert "a name occurs twice" in refusal(content).message
 
 
-def test_blobs_must_be_there_and_have_their_digests():
+def test_blobs_must_be_there_and_have_their_digests() -> None:
     members = members_of(FILE)
     name = f"blobs/{digest_of(MODEL)}"
     assert "missing blob" in refusal(rebuilt([("plan.json", members["plan.json"])])).message
@@ -366,16 +374,16 @@ def test_blobs_must_be_there_and_have_their_digests():
     [b"", b"nul", b"{", b"[" * 100_000, b'{"a": NaN}', b"1" * 5000, b"\xff\xfe", b'"', b"[]", b"1"],
     ids=lambda text: text[:8].decode("latin1"),
 )
-def test_json_that_is_no_plan_is_malformed(text):
+def test_json_that_is_no_plan_is_malformed(text: bytes) -> None:
     assert refusal(rebuilt([("plan.json", text)])).code == "HR414"
 
 
 junk = st.sampled_from([None, True, -1, 1.5, "x", [], {}, [[]], {"float": "zz"}, {"int": "0x"}])
 
 
-def paths(tree: object, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+def paths(tree: Any, path: Keys = ()) -> list[Keys]:  # Any: JSON
     items = tree.items() if isinstance(tree, dict) else enumerate(tree)
-    found = [path] if path else []
+    found: list[Keys] = [path] if path else []
     for key, value in items:
         inner = (*path, key)
         found += paths(value, inner) if isinstance(value, dict | list) else [inner]
@@ -387,8 +395,8 @@ PATHS = paths(TREE)
 
 
 @given(st.sampled_from(PATHS), junk)
-def test_a_wrong_json_type_anywhere_is_malformed_or_harmless(path, value):
-    def edit(tree):
+def test_a_wrong_json_type_anywhere_is_malformed_or_harmless(path: Keys, value: Any) -> None:
+    def edit(tree: Any) -> None:  # Any: JSON
         *front, last = path
         for key in front:
             tree = tree[key]
@@ -400,7 +408,7 @@ def test_a_wrong_json_type_anywhere_is_malformed_or_harmless(path, value):
         assert error.code == "HR414"  # noqa: PT017 - some places take any JSON
 
 
-def with_tree(tree, edit):
+def with_tree(tree: Any, edit: Callable[[Any], None]) -> bytes:  # Any: JSON
     """A file of edited JSON in which every digest is true."""
     tree = json.loads(json.dumps(tree))
     edit(tree)
@@ -408,16 +416,16 @@ def with_tree(tree, edit):
     return rebuilt([*members.items()])
 
 
-def test_a_refusal_names_the_path_of_what_is_wrong():
-    def edit(tree):
+def test_a_refusal_names_the_path_of_what_is_wrong() -> None:
+    def edit(tree: Any) -> None:  # Any: JSON
         tree["pipelines"][0]["body"]["slots"] = "9"
 
     expected = "Plan.pipelines: PipelinePlan.body: Block.slots: wants an integer"
     assert expected in refusal(with_tree(TREE, edit)).message
 
 
-def test_an_array_whose_shape_does_not_fit_its_bytes_is_malformed():
-    def edit(tree):
+def test_an_array_whose_shape_does_not_fit_its_bytes_is_malformed() -> None:
+    def edit(tree: Any) -> None:  # Any: JSON
         tree["pipelines"][0]["parameters"][0]["default"] = {
             "array": {"dtype": "float32", "shape": [1 << 40, 1 << 40], "data": "AAAAAA=="}
         }
@@ -460,13 +468,13 @@ FIRST, CALL, *_ = BODY.steps
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_plan_that_could_not_run_is_malformed(plan, reason):
+def test_a_plan_that_could_not_run_is_malformed(plan: Plan, reason: str) -> None:
     error = refusal(to_bytes(plan))
     assert error.code == "HR414"
     assert reason in error.message
 
 
-def test_blocks_that_nest_a_thousand_deep_are_refused():
+def test_blocks_that_nest_a_thousand_deep_are_refused() -> None:
     arm = '{"BranchStep":%s}'
     deep = "1"
     for _ in range(1000):

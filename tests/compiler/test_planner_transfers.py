@@ -1,15 +1,15 @@
 """Copies between devices: where they stand, and that there are no more than must be."""
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from headrace.compiler.explain import copies_of
-from headrace.compiler.explain_graph import explain_graph
-from headrace.compiler.graph import Settings, StageSettings, Transfer
+from headrace.compiler.graph import Graph, Settings, StageSettings, Transfer, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.passes.place_transfers import PASS
 from headrace.dsl.types import DType, ListType, TensorType
+from tests.compiler.make_graphs import GraphMaker
 
 F32 = TensorType(DType.F32, (3,))
 BOOL = TensorType(DType.BOOL)
@@ -17,20 +17,15 @@ STRING = TensorType(DType.STRING)
 ON_SIM = Settings(device="sim")
 
 
-def place(graph):
+def place(graph: Graph) -> Graph:
     return PASS.run(graph, PassContext()).graph
 
 
-def copies(graph):
+def copies(graph: Graph) -> list[str]:
     return list(copies_of(place(graph).body))
 
 
-def text(graph):
-    lines = explain_graph(place(graph), Path(), placed=True).splitlines()
-    return [" ".join(line.split()[:5]) for line in lines if "copy" in line]
-
-
-def test_a_pipeline_on_the_cpu_needs_no_copy(make):
+def test_a_pipeline_on_the_cpu_needs_no_copy(make: GraphMaker) -> None:
     x = make.param("x", F32)
     graph = make.graph(make.model("m", x, type=F32))
     result = PASS.run(graph, PassContext())
@@ -38,39 +33,39 @@ def test_a_pipeline_on_the_cpu_needs_no_copy(make):
     assert not result.changed
 
 
-def test_a_chain_on_a_device_is_one_copy_in_and_one_out(make):
+def test_a_chain_on_a_device_is_one_copy_in_and_one_out(make: GraphMaker) -> None:
     x = make.param("x", F32)
     y = make.model("b", make.model("a", x, type=F32), type=F32)
     assert copies(make.graph(y, settings=ON_SIM)) == ["sim", "cpu"]
 
 
-def test_a_stage_on_the_cpu_between_two_on_a_device_costs_two_copies_more(make):
+def test_a_stage_on_the_cpu_between_two_on_a_device_costs_two_copies_more(make: GraphMaker) -> None:
     x = make.param("x", F32)
     y = make.model("b", make.op("core.f", make.model("a", x, type=F32), type=F32), type=F32)
     assert copies(make.graph(y, settings=ON_SIM)) == ["sim", "cpu", "sim", "cpu"]
 
 
-def test_the_device_of_a_stage_goes_before_that_of_the_pipeline(make):
+def test_the_device_of_a_stage_goes_before_that_of_the_pipeline(make: GraphMaker) -> None:
     x = make.param("x", F32)
     y = make.model("b", make.model("a", x, type=F32), type=F32)
     settings = Settings(device="sim", stages=(("b", StageSettings(device="cpu")),))
     assert copies(make.graph(y, settings=settings)) == ["sim", "cpu"]
 
 
-def test_a_fused_model_runs_where_its_member_was_put(make):
+def test_a_fused_model_runs_where_its_member_was_put(make: GraphMaker) -> None:
     x = make.param("x", F32)
     y = make.model("ab", x, type=F32, members=("a", "b"))
     settings = Settings(stages=(("b", StageSettings(device="sim")),))
     assert copies(make.graph(y, settings=settings)) == ["sim", "cpu"]
 
 
-def test_a_value_that_two_models_read_is_copied_once(make):
+def test_a_value_that_two_models_read_is_copied_once(make: GraphMaker) -> None:
     x = make.param("x", F32)
     a, b = make.model("a", x, type=F32), make.model("b", x, type=F32)
     assert copies(make.graph(a, b, settings=ON_SIM)) == ["sim", "cpu", "cpu"]
 
 
-def test_a_result_that_leaves_twice_is_copied_once(make):
+def test_a_result_that_leaves_twice_is_copied_once(make: GraphMaker) -> None:
     x = make.param("x", F32)
     a = make.model("a", x, type=F32)
     assert copies(make.graph(a, a, make.op("core.f", a, type=F32), settings=ON_SIM)) == [
@@ -79,7 +74,7 @@ def test_a_result_that_leaves_twice_is_copied_once(make):
     ]
 
 
-def test_a_value_that_only_one_arm_reads_is_copied_in_that_arm(make):
+def test_a_value_that_only_one_arm_reads_is_copied_in_that_arm(make: GraphMaker) -> None:
     x, c = make.param("x", F32), make.param("c", BOOL)
     (y,) = make.branch(c, lambda: [make.model("a", x, type=F32)], lambda: [x], F32)
     placed = place(make.graph(y, settings=ON_SIM))
@@ -92,7 +87,7 @@ def test_a_value_that_only_one_arm_reads_is_copied_in_that_arm(make):
     assert orelse.nodes == ()
 
 
-def test_a_value_read_in_an_arm_and_after_it_is_copied_once_before_both(make):
+def test_a_value_read_in_an_arm_and_after_it_is_copied_once_before_both(make: GraphMaker) -> None:
     x, c = make.param("x", F32), make.param("c", BOOL)
     (y,) = make.branch(c, lambda: [make.model("a", x, type=F32)], lambda: [x], F32)
     z = make.model("b", x, type=F32)
@@ -101,9 +96,9 @@ def test_a_value_read_in_an_arm_and_after_it_is_copied_once_before_both(make):
     assert list(copies_of(placed.body)).count("sim") == 1
 
 
-def test_a_value_from_around_a_loop_is_copied_once_for_all_items(make):
+def test_a_value_from_around_a_loop_is_copied_once_for_all_items(make: GraphMaker) -> None:
     x, xs = make.param("x", F32), make.param("xs", ListType(F32))
-    (ys,) = make.each([xs], [F32], lambda item: [make.model("a", item, x, type=F32)], ListType(F32))
+    (ys,) = make.each(xs, F32, lambda item: [make.model("a", item, x, type=F32)], ListType(F32))
     placed = place(make.graph(ys, settings=ON_SIM))
     copy, loop = placed.body.nodes
     assert copy.kind == Transfer("sim")
@@ -111,7 +106,7 @@ def test_a_value_from_around_a_loop_is_copied_once_for_all_items(make):
     assert list(copies_of(loop.regions[0])) == ["sim", "cpu"]
 
 
-def test_what_both_arms_leave_on_a_device_stays_there(make):
+def test_what_both_arms_leave_on_a_device_stays_there(make: GraphMaker) -> None:
     x, c = make.param("x", F32), make.param("c", BOOL)
     m = make.model("m", x, type=F32)
     (y,) = make.branch(
@@ -123,7 +118,7 @@ def test_what_both_arms_leave_on_a_device_stays_there(make):
     assert copies(make.graph(make.model("n", y, type=F32), settings=ON_SIM)) == ["sim", "cpu"]
 
 
-def test_where_arms_differ_what_follows_decides(make):
+def test_where_arms_differ_what_follows_decides(make: GraphMaker) -> None:
     x, c = make.param("x", F32), make.param("c", BOOL)
     m = make.model("m", x, type=F32)
     (y,) = make.branch(c, lambda: [make.op("core.f", x, type=F32)], lambda: [m], F32)
@@ -134,21 +129,21 @@ def test_where_arms_differ_what_follows_decides(make):
     assert list(copies_of(branch.regions[0])) == ["sim"]
 
 
-def test_a_condition_made_on_a_device_is_brought_to_the_cpu(make):
+def test_a_condition_made_on_a_device_is_brought_to_the_cpu(make: GraphMaker) -> None:
     x = make.param("x", F32)
     c = make.model("c", x, type=BOOL)
     (y,) = make.branch(c, lambda: [x], lambda: [x], F32)
     assert copies(make.graph(y, settings=ON_SIM)) == ["sim", "cpu"]
 
 
-def test_strings_stay_on_the_cpu(make):
+def test_strings_stay_on_the_cpu(make: GraphMaker) -> None:
     s = make.param("s", STRING)
     y = make.model("a", s, type=F32)
     t = make.model("b", y, type=STRING)
     assert copies(make.graph(t, settings=ON_SIM)) == []
 
 
-def test_an_optional_input_left_out_is_not_copied(make):
+def test_an_optional_input_left_out_is_not_copied(make: GraphMaker) -> None:
     x = make.param("x", F32)
     none = make.constant(None, F32)
     assert copies(make.graph(make.model("a", x, none, type=F32), settings=ON_SIM)) == [
@@ -157,11 +152,11 @@ def test_an_optional_input_left_out_is_not_copied(make):
     ]
 
 
-def test_placing_twice_changes_nothing(make):
+def test_placing_twice_changes_nothing(make: GraphMaker) -> None:
     x, xs, c = make.param("x", F32), make.param("xs", ListType(F32)), make.param("c", BOOL)
     (ys,) = make.each(
-        [xs],
-        [F32],
+        xs,
+        F32,
         lambda item: [
             *make.branch(c, lambda: [make.model("a", item, x, type=F32)], lambda: [item], F32)
         ],
@@ -171,7 +166,9 @@ def test_placing_twice_changes_nothing(make):
     assert PASS.run(placed, PassContext()).graph is placed
 
 
-def test_a_model_between_two_devices_is_reached_through_the_cpu_device_of_none(make):
+def test_a_model_between_two_devices_is_reached_through_the_cpu_device_of_none(
+    make: GraphMaker,
+) -> None:
     x = make.param("x", F32)
     y = make.model("b", make.model("a", x, type=F32), type=F32)
     settings = Settings(
@@ -181,10 +178,10 @@ def test_a_model_between_two_devices_is_reached_through_the_cpu_device_of_none(m
 
 
 @pytest.mark.parametrize("arms", [1, 2, 3])
-def test_each_arm_that_reads_a_value_copies_it_itself(make, arms):
+def test_each_arm_that_reads_a_value_copies_it_itself(make: GraphMaker, arms: int) -> None:
     x, s = make.param("x", F32), make.param("s", STRING)
 
-    def arm(index):
+    def arm(index: int) -> Callable[[], list[Value]]:
         return lambda: [make.model(f"m{index}", x, type=F32) if index < arms else x]
 
     (y,) = make.match(s, [("a",), ("b",)], [arm(0), arm(1), arm(2)], F32)

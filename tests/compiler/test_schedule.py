@@ -8,48 +8,49 @@ from headrace.compiler.choose_schedule import (
     check_wanted,
     choose_schedule,
 )
-from headrace.compiler.graph import Batching, Queueing, StageSettings
+from headrace.compiler.graph import Batching, Graph, Queueing, Settings, StageSettings
 from headrace.compiler.schedule import resolve_schedule
 from headrace.dsl import ast
 from headrace.dsl.diagnostic import Diagnostic
 from headrace.dsl.parse import parse
 from headrace.dsl.source import Source
 from headrace.dsl.types import DType, ListType, TensorType
+from tests.compiler.make_graphs import GraphMaker
 
 F32 = TensorType(DType.F32, (3,))
 
 
 @pytest.fixture
-def graph(make):
+def graph(make: GraphMaker) -> Graph:
     """`angle` in a loop, `read` with a batch axis, `whole` without, two functions, an op."""
     x, xs = make.param("x", F32), make.param("xs", ListType(F32))
-    make.each([xs], [F32], lambda item: [make.model("angle", item, type=F32)], ListType(F32))
+    make.each(xs, F32, lambda item: [make.model("angle", item, type=F32)], ListType(F32))
     y = make.model("read", make.op("image.warp", x, type=F32), type=F32)
     y = make.model("whole", y, type=F32, batches=False)
     y = make.function("quads", y, type=F32)
     return make.graph(make.function("many", y, type=F32, batched=True))
 
 
-def schedules(text):
+def schedules(text: str) -> list[ast.Schedule]:
     return [item for item in parse(Source("a.pipe", text)).items if isinstance(item, ast.Schedule)]
 
 
-def resolve(graph, text):
+def resolve(graph: Graph, text: str) -> tuple[Settings, tuple[Diagnostic, ...]]:
     (schedule,) = schedules(f'schedule p on "server" {{\n{text}\n}}\n')
     return resolve_schedule(schedule, graph)
 
 
-def settings(graph, text):
+def settings(graph: Graph, text: str) -> Settings:
     found, diagnostics = resolve(graph, text)
     assert diagnostics == ()
     return found
 
 
-def mistakes(graph, text):
+def mistakes(graph: Graph, text: str) -> tuple[Diagnostic, ...]:
     return resolve(graph, text)[1]
 
 
-def test_every_key_reaches_the_settings(graph):
+def test_every_key_reaches_the_settings(graph: Graph) -> None:
     found = settings(
         graph,
         """
@@ -78,16 +79,16 @@ def test_every_key_reaches_the_settings(graph):
     assert found.memory == (("cpu", 900 << 20), ("gpu:1", 4 << 30))
 
 
-def test_an_empty_schedule_says_nothing(graph):
+def test_an_empty_schedule_says_nothing(graph: Graph) -> None:
     found = settings(graph, "")
     assert (found.stages, found.queueing, found.device, found.memory) == ((), None, None, ())
 
 
-def test_batching_may_be_turned_off(graph):
+def test_batching_may_be_turned_off(graph: Graph) -> None:
     assert settings(graph, "read { batch = off }").stage("read") == StageSettings(batching_off=True)
 
 
-def test_a_queue_without_a_size_has_the_default(graph):
+def test_a_queue_without_a_size_has_the_default(graph: Graph) -> None:
     assert settings(graph, "queue { timeout = 1s }").queueing == Queueing(1024, 1.0, "reject")
 
 
@@ -165,22 +166,24 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "code", "at", "help"), CASES, ids=[case[0] for case in CASES])
-def test_each_mistake_has_its_code_place_and_help(graph, text, code, at, help):
+def test_each_mistake_has_its_code_place_and_help(
+    graph: Graph, text: str, code: str, at: str, help: str | None
+) -> None:
     (found,) = mistakes(graph, text)
     assert (found.code, found.primary.span.text, found.help) == (code, at, help)
 
 
-def test_all_mistakes_are_reported_in_the_order_written(graph):
+def test_all_mistakes_are_reported_in_the_order_written(graph: Graph) -> None:
     found = mistakes(graph, "read { batch { mx = 0, wait = 1 } }\nreed { x = 1 }\ndevice = 3\n")
     assert [d.code for d in found] == ["HR402", "HR405", "HR401", "HR405"]
 
 
-def test_an_unknown_key_lists_the_valid_ones(graph):
+def test_an_unknown_key_lists_the_valid_ones(graph: Graph) -> None:
     (found,) = mistakes(graph, "read { zzz = 1 }")
     assert found.notes == ("a stage takes `batch`, `instances`, `device`, `queue`",)
 
 
-def test_a_device_for_models_that_all_have_their_own_has_no_effect(make):
+def test_a_device_for_models_that_all_have_their_own_has_no_effect(make: GraphMaker) -> None:
     graph = make.graph(make.model("m", make.param("x", F32), type=F32))
     (found,) = mistakes(graph, "m { device = sim }\ndevice = cpu")
     assert (found.code, found.primary.span.text) == ("HR403", "device")
@@ -192,13 +195,13 @@ def test_a_device_for_models_that_all_have_their_own_has_no_effect(make):
 TWO = 'schedule p on "laptop" { }\nschedule p on "server" { }\nschedule q on "server" { }\n'
 
 
-def test_the_only_schedule_holds():
+def test_the_only_schedule_holds() -> None:
     (only,) = schedules('schedule p on "x" { }')
     assert choose_schedule([only], "p", None) is only
     assert choose_schedule([only], "q", None) is None
 
 
-def test_the_one_that_is_asked_for_holds():
+def test_the_one_that_is_asked_for_holds() -> None:
     laptop, server, other = found = schedules(TWO)
     assert choose_schedule(found, "p", "laptop") is laptop
     assert choose_schedule(found, "p", "server") is server
@@ -207,12 +210,12 @@ def test_the_one_that_is_asked_for_holds():
 
 
 @pytest.mark.parametrize("default", ['on "default" ', ""])
-def test_of_several_the_default_holds(default):
+def test_of_several_the_default_holds(default: str) -> None:
     found = schedules(f'schedule p on "x" {{ }}\nschedule p {default}{{ }}')
     assert choose_schedule(found, "p", None) is found[1]
 
 
-def test_several_without_a_default_are_a_mistake_that_lists_them():
+def test_several_without_a_default_are_a_mistake_that_lists_them() -> None:
     unclear = choose_schedule(schedules(TWO), "p", None)
     assert isinstance(unclear, Diagnostic)
     assert unclear.code == "HR409"
@@ -220,7 +223,7 @@ def test_several_without_a_default_are_a_mistake_that_lists_them():
     assert len(unclear.secondary) == 1
 
 
-def test_asking_for_a_schedule_that_is_not_there_names_the_nearest():
+def test_asking_for_a_schedule_that_is_not_there_names_the_nearest() -> None:
     check_wanted(schedules(TWO), "server")
     with pytest.raises(ScheduleError, match="there are laptop, server") as caught:
         check_wanted(schedules(TWO), "sever")
@@ -229,11 +232,11 @@ def test_asking_for_a_schedule_that_is_not_there_names_the_nearest():
         check_wanted([], "server")
 
 
-def test_a_schedule_of_a_pipeline_that_is_not_there_names_the_nearest():
+def test_a_schedule_of_a_pipeline_that_is_not_there_names_the_nearest() -> None:
     (found,) = check_schedules(schedules("schedule oct { }"), ["ocr"])
     assert (found.code, found.help) == ("HR416", "did you mean `ocr`?")
 
 
-def test_two_schedules_of_one_name_are_a_mistake():
+def test_two_schedules_of_one_name_are_a_mistake() -> None:
     (found,) = check_schedules(schedules('schedule p on "a" { }\nschedule p on "a" { }'), ["p"])
     assert found.code == "HR417"

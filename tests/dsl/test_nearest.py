@@ -9,14 +9,14 @@ from headrace.dsl.nearest import nearest
     ("written", "meant"),
     [("mx", "max"), ("prefre", "prefer"), ("MAX", "max"), ("waits", "wait"), ("wiat", "wait")],
 )
-def test_a_slip_of_up_to_two_edits_finds_the_name(written, meant):
+def test_a_slip_of_up_to_two_edits_finds_the_name(written: str, meant: str) -> None:
     assert nearest(written, ["max", "wait", "prefer"]) == meant
 
 
 @pytest.mark.parametrize("written", ["colour", "", "x", "ma_xi_mum"])
-def test_a_name_like_no_other_finds_none(written):
+def test_a_name_like_no_other_finds_none(written: str) -> None:
     assert nearest(written, ["max", "wait", "prefer"]) is None
 
 
-def test_of_equally_near_names_the_first_in_the_alphabet_is_meant():
+def test_of_equally_near_names_the_first_in_the_alphabet_is_meant() -> None:
     assert nearest("ax", ["bx", "aa"]) == "aa"
