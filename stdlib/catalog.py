@@ -54,13 +54,14 @@ class Catalog:
     def nearest(self, family: str | None, name: str) -> str | None:
         """Return the name most like a wrong one, as it would be written; None if none is like it.
 
-        Looks in the family first, then for the same name in other families.
+        The same name in another family is nearer than one like it in this.
         """
+        elsewhere = next((op.name for op in self if op.name.partition(".")[2] == name), None)
         home = self._families.get(BARE_FAMILY if family is None else family)
-        near = get_close_matches(name, home.ops, n=1) if home is not None else []
-        if near:
-            return near[0] if family is None else f"{family}.{near[0]}"
-        return next((op.name for op in self if op.name.partition(".")[2] == name), None)
+        if elsewhere is not None or home is None:
+            return elsewhere
+        near = next(iter(get_close_matches(name, home.ops, n=1)), None)
+        return near if near is None or family is None else f"{family}.{near}"
 
     def nearest_family(self, name: str) -> str | None:
         """Return the family whose name is most like a wrong one, None if none is like it."""

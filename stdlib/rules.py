@@ -243,12 +243,9 @@ def _integer(literal: Literal, name: str) -> int:
 
 def _axis(value: int, name: str, rank: int, shown: str) -> int:
     if not -rank <= value < rank:
-        wants = (
-            f"an axis of {shown}, which has {rank}"
-            if rank
-            else f"left out, because {shown} has no axes"
-        )
-        raise OpTypeError(name, f"{wants}, not {value}")
+        if not rank:
+            raise OpTypeError(name, f"left out, because {shown} has no axes")
+        raise OpTypeError(name, f"an axis of {shown} ({-rank} to {rank - 1}), not {value}")
     return value % rank
 
 

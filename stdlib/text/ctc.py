@@ -54,9 +54,7 @@ def collapse(ids: Item, p: Item, charset: Item, blank: "Item | Literal") -> tupl
     texts = array(charset)
     chosen = classes[kept]
     if chosen.min() < 0 or chosen.max() >= texts.shape[0]:
-        raise ValueError(
-            f"class {chosen.max()} has no text among the {texts.shape[0]} of `charset`"
-        )
+        raise ValueError(f"`charset` has {texts.shape[0]} texts, but {chosen.max()} was read")
     mean = np.asarray(array(p), np.float64)[kept].mean()
     return "".join(texts[chosen].tolist()), np.asarray(mean, np.float32)
 
