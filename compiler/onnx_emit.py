@@ -84,9 +84,14 @@ class Sheet:
 class OnnxEmitter:
     """What one op is lowered with; implements `stdlib.op.Emitter` over a sheet."""
 
-    def __init__(self, sheet: Sheet, batched: bool) -> None:
+    def __init__(self, sheet: Sheet, operands: Sequence[Operand]) -> None:
         self._sheet = sheet
-        self._batched = batched
+        self._batched = any(operand.batched for operand in operands)
+        self._ranks = {  # of the graph's tensors, as far as they are operands
+            one.tensor: len(one.type.dims) + one.batched
+            for one in operands
+            if isinstance(one.type, TensorType)
+        }
 
     @property
     def batched(self) -> bool:
@@ -130,9 +135,10 @@ class OnnxEmitter:
     def _old_form(
         self, op_type: str, inputs: list[str], attributes: dict[str, object]
     ) -> list[str]:
-        if op_type in _FLATTENED and attributes.get("axis", -1) != -1:
-            raise Decline(f"{op_type} flattens its input in opset {self._sheet.opset}")
         if op_type in _FLATTENED:
+            last = self._ranks.get(inputs[0], 0) - 1
+            if attributes.get("axis", -1) not in (-1, last):
+                raise Decline(f"{op_type} flattens its input in opset {self._sheet.opset}")
             attributes["axis"] = -1  # was 1 by default
         if op_type in _INPUT_WAS_ATTRIBUTE and len(inputs) == 2:
             value = self._sheet.constants.get(inputs[1])
@@ -162,8 +168,7 @@ def write_op(
     """
     if op.lowering is None:
         raise Decline("it has no ONNX form")
-    emitter = OnnxEmitter(sheet, any(operand.batched for operand in operands))
-    return op.lowering(emitter, operands, results)
+    return op.lowering(OnnxEmitter(sheet, operands), operands, results)
 
 
 def try_op(op: Op, operands: Sequence[Operand], results: Sequence[Type], opset: int) -> None:

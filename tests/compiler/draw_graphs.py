@@ -1,6 +1,5 @@
 """Draws random well-typed graphs with Hypothesis: ops, models, functions, `if` and `for`."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,11 @@ from headrace.compiler.graph import Graph, Value
 from headrace.dsl.types import DType, ListType, TensorType
 from headrace.stdlib.op import Item, OpTypeError
 
+from .evaluate import Functions, double, same
 from .graphs import BOOL, F32, I64, U8, Maker, convolution, layer
 
 ROW = TensorType(F32, (4,))
-FUNCTIONS: dict[str, Callable[..., Item]] = {"note": lambda x: x, "double": lambda x: x + x}
+FUNCTIONS: Functions = {"note": same, "double": double}
 
 UNARY = ("math.neg", "math.abs", "math.floor")
 INTEGER = ("math.add", "math.sub", "math.mul", "math.maximum", "math.gt")
@@ -140,9 +140,7 @@ class Drawing:
     def function(self, pool: list[Value], _: int) -> list[Value]:
         value = self.one_of([v for v in pool if v.type == ROW])
         name = self.draw(st.sampled_from(sorted(FUNCTIONS)))
-        return [
-            *self.maker.function(name, value, results=[value.type], pure=name == "double")
-        ]
+        return [*self.maker.function(name, value, results=[value.type], pure=name == "double")]
 
     def branch(self, pool: list[Value], depth: int) -> list[Value]:
         flag = self.pick([v for v in pool if v.type == TensorType(BOOL)])
@@ -178,7 +176,7 @@ class Drawing:
 
         sizes = self.maker.dims.fresh("k")
         types = [TensorType(F32, (sizes, 4)), ListType(ROW)]
-        return list(self.maker.each([source], body, types, filtered=filtered))
+        return list(self.maker.each(source, body, types, filtered=filtered))
 
 
 def _is_plane(value: Value) -> bool:

@@ -5,7 +5,7 @@ Slow and without any optimisation; what is faster must give the same.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnxruntime
@@ -28,6 +28,17 @@ from headrace.compiler.graph import (
 from headrace.dsl.types import DType, ListType, TensorType, Type
 from headrace.stdlib.dtypes import to_numpy
 from headrace.stdlib.op import Item, Literal
+
+
+def same(x: Any) -> Any:  # Any: whatever the graph's types say
+    """What an opaque function of these tests gives back."""
+    return x
+
+
+def double(x: Any) -> Any:  # Any: as above
+    """What a pure function of these tests gives back."""
+    return x + x
+
 
 Functions = Mapping[str, Callable[..., Any]]  # Any: one item or a tuple of them
 
@@ -58,7 +69,7 @@ class Evaluator:
         inputs = [values[value] for value in node.inputs]
         match node.kind:
             case Constant(literal):
-                return [literal]  # as it is: an op gives it the dtype of the other side
+                return [cast("Item", literal)]  # as it is: an op gives it the other side's dtype
             case OpCall(op):
                 with np.errstate(all="ignore"):
                     result = op.reference(*inputs)
@@ -108,12 +119,10 @@ class Evaluator:
     def batch(self, model: ModelDef, columns: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Run a model on rows at once: a column an input, a column an output."""
         feeds: dict[str, Any] = {}
-        for name, axis, column in zip(
-            model.input_names, model.input_axes, columns, strict=True
-        ):
+        for name, axis, column in zip(model.input_names, model.input_axes, columns, strict=True):
             if column[0] is not None:
                 feeds[name] = column[0] if axis is None else np.stack(column, axis)
-        outputs = self._session(model).run(list(model.output_names), feeds)
+        outputs: list[Any] = list(self._session(model).run(list(model.output_names), feeds))
         count = len(columns[0])
         return [
             [output] * count if axis is None else [np.take(output, i, axis) for i in range(count)]

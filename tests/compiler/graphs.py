@@ -30,13 +30,13 @@ from headrace.compiler.graph import (
 )
 from headrace.dsl.dims import Dims
 from headrace.dsl.source import Source, Span
-from headrace.dsl.types import Dim, DimVar, DType, Field, Signature, TensorType, Type
+from headrace.dsl.types import Dim, DimVar, DType, Field, ListType, Signature, TensorType, Type
 from headrace.stdlib.catalog import load_catalog
 from headrace.stdlib.dtypes import to_onnx
-from headrace.stdlib.op import Argument, Literal
+from headrace.stdlib.op import Argument, Array, Literal
 from headrace.stdlib.values import literal_array
 
-SOURCE = Source("made.pipe", "".join(f"line {i}\n" for i in range(1, 400)))
+SOURCE = Source("made.pipe", "".join(f"line {i:4}\n" for i in range(1, 2000)))
 F32, U8, I64, BOOL = DType.F32, DType.U8, DType.I64, DType.BOOL
 STRING = TensorType(DType.STRING)
 
@@ -62,7 +62,7 @@ def small_model(
     nodes: Sequence[onnx.NodeProto],
     params: dict[str, TensorType],
     results: dict[str, TensorType],
-    weights: dict[str, np.ndarray] | None = None,
+    weights: dict[str, Array] | None = None,
     *,
     opset: int = 17,
     batch: bool = True,
@@ -135,7 +135,7 @@ class Maker:
     def span(self) -> Span:
         """Return a place on the next line."""
         self.lines += 1
-        start = SOURCE.text.index(f"line {self.lines}\n")
+        start = (self.lines - 1) * len("line 1234\n")
         return Span(SOURCE, start, start + 4)
 
     def size(self, name: str) -> DimVar:
@@ -243,23 +243,23 @@ class Maker:
 
     def each(
         self,
-        iterables: Sequence[Value],
-        body: Callable[..., Sequence[Value]],
+        rows: Value,
+        body: Callable[[Value], Sequence[Value]],
         results: Sequence[Type],
         *,
+        beside: tuple[Value, ...] = (),
         filtered: bool = False,
     ) -> tuple[Value, ...]:
-        """Make a `for` over tensors' first axis or lists."""
+        """Make a `for` over a tensor's first axis or a list; others are walked `beside` it."""
+        iterables = (rows, *beside)
         items = tuple(
             Value(_item(value.type), f"item{i}", self.span()) for i, value in enumerate(iterables)
         )
-        region = self.region(lambda: body(*items), items)
+        region = self.region(lambda: body(items[0]), items)
         outputs = [(f"each{i}", type) for i, type in enumerate(results)]
-        return self.add(For(filtered), tuple(iterables), outputs, "for", (region,))
+        return self.add(For(filtered), iterables, outputs, "for", (region,))
 
-    def region(
-        self, body: Callable[[], Sequence[Value]], params: tuple[Value, ...] = ()
-    ) -> Region:
+    def region(self, body: Callable[[], Sequence[Value]], params: tuple[Value, ...] = ()) -> Region:
         around, self.nodes = self.nodes, []
         results = tuple(body())
         nodes, self.nodes = tuple(self.nodes), around
@@ -307,13 +307,17 @@ class Maker:
         return TensorType(type.dtype, dims)
 
 
-def relu_bytes(proto: onnx.ModelProto) -> list[str]:
-    """Return the ops of a model in order."""
-    return [node.op_type for node in proto.graph.node]
+def sizes(value: Value) -> tuple[Dim, ...]:
+    """Return the dimensions of a tensor."""
+    assert isinstance(value.type, TensorType)
+    return value.type.dims
 
 
 def _item(type: Type) -> Type:
-    return TensorType(type.dtype, type.dims[1:]) if isinstance(type, TensorType) else type.item
+    if isinstance(type, TensorType):
+        return TensorType(type.dtype, type.dims[1:])
+    assert isinstance(type, ListType)
+    return type.item
 
 
 def _literal_type(literal: Literal) -> Type:
@@ -332,4 +336,4 @@ def _literal_type(literal: Literal) -> Type:
 
 
 _DTYPES = {"float32": F32, "int64": I64, "bool": BOOL, "uint8": U8, "float64": DType.F64}
-assert TensorProto.FLOAT == to_onnx(F32)
+assert to_onnx(F32) == TensorProto.FLOAT

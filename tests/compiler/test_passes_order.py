@@ -2,12 +2,13 @@
 
 import pytest
 
+from headrace.compiler.graph import Graph
 from headrace.compiler.graph_pass import Pass, PassContext, PassResult, Phase
 from headrace.compiler.optimize import load_passes, optimize, ordered
 from tests.compiler.graphs import F32, Maker, layer, tensor
 
 
-def nothing(graph, _context) -> PassResult:
+def nothing(graph: Graph, _context: PassContext) -> PassResult:
     return PassResult(graph, False)
 
 
