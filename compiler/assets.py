@@ -9,12 +9,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, cast
 
 import numpy as np
 
+from ..dsl.nearest import nearest
 from ..dsl.types import DType, TensorType
 from ..stdlib.dtypes import from_numpy
 from ..stdlib.op import Array, Literal
@@ -23,10 +25,20 @@ PACKAGE_PREFIX = "pkg:"
 
 
 class Missing(Exception):
-    """There is no such file or package; `help` says how to get it, where that is known."""
+    """There is no such file or package; `help` says how to get it, where that is known.
 
-    def __init__(self, message: str, help: str | None = None, package: bool = False) -> None:
-        self.message, self.help, self.package = message, help, package
+    `package` says that a whole package is missing, `meant` is a location like the mistyped one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        help: str | None = None,
+        *,
+        package: bool = False,
+        meant: str | None = None,
+    ) -> None:
+        self.message, self.help, self.package, self.meant = message, help, package, meant
         super().__init__(message)
 
 
@@ -50,7 +62,7 @@ def locate(location: str, directory: Path) -> Path:
     else:
         path = directory / location
     if not path.is_file():
-        raise Missing(f"there is no file `{location}`", _seen_from(path, location))
+        raise _missing(path, location)
     return path
 
 
@@ -61,12 +73,12 @@ def read_lines(content: bytes) -> Asset:
 
 def read_npy(content: bytes) -> Asset:
     """Read an array in NumPy's own format; pickled objects are refused."""
-    from io import BytesIO
-
+    if not content.startswith(b"\x93NUMPY"):
+        raise Unreadable("it does not start as a .npy file does")
     try:
         array = cast("Array", np.load(BytesIO(content), allow_pickle=False))
     except (ValueError, EOFError, OSError) as error:
-        raise Unreadable(f"it is not a .npy array: {error}") from error
+        raise Unreadable(f"its array cannot be loaded: {error}") from error
     dtype = from_numpy(array.dtype)
     if dtype is None:
         raise Unreadable(f"it holds {array.dtype}, which the language has no dtype for")
@@ -121,20 +133,24 @@ def _in_package(location: str) -> Path:
     if not places:
         name = package.replace("_", "-")
         raise Missing(
-            f"the Python package `{package}` is not installed", f"`pip install {name}`", True
+            f"the Python package `{package}` is not installed",
+            f"`pip install {name}`",
+            package=True,
         )
     found = [Path(place) / inside for place in places]
     return next((path for path in found if path.is_file()), found[0])
 
 
-def _seen_from(path: Path, location: str) -> str | None:
-    """Name the nearest folder that exists, which shows where a wrong path went astray."""
-    if location.startswith(PACKAGE_PREFIX):
-        return "the package is installed, but has no such file"
-    folder = path.parent
-    while not folder.is_dir():
-        folder = folder.parent
-    return f"looked in {folder}"
+def _missing(path: Path, location: str) -> Missing:
+    """Say where a path leaves what there is: a folder that does not exist, or a mistyped name."""
+    message = f"there is no file `{location}`"
+    if not path.parent.is_dir():
+        return Missing(message, f"there is no folder `{Path(location).parent}` either")
+    name = nearest(path.name, (one.name for one in path.parent.iterdir()))
+    if name is None:
+        return Missing(message)
+    meant = location[: len(location) - len(path.name)] + name
+    return Missing(message, f'did you mean `"{meant}"`?', meant=meant)
 
 
 def _text(content: bytes) -> str:

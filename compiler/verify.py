@@ -226,7 +226,7 @@ def _require_form(value: Value, wanted: Type, what: str) -> None:
 
 
 def _same_form(found: Type, wanted: Type) -> bool:
-    """Tell whether a type does for another, sizes aside; what is there does for what may be absent."""
+    """Tell whether a type does for another, sizes aside; an optional one takes what is there."""
     match found, wanted:
         case TensorType(dtype, dims), TensorType(other, others):
             return dtype is other and len(dims) == len(others)

@@ -67,6 +67,8 @@ class Dims:
         kinds = {self._kind(variable) for variable in variables(to_dim(difference))}
         if kinds == {_Kind.RIGID}:
             return False
+        if one.is_constant:
+            one, other = other, one
         self._assumptions.append(Assumption(to_dim(one), to_dim(other)))
         return True
 

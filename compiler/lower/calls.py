@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.linear import variables
+from ...dsl.nearest import nearest
 from ...dsl.source import Span
 from ...dsl.types import Dim, DimVar, OptionalType, Signature, Type
 from ...stdlib.catalog import Family
@@ -28,7 +29,7 @@ from .literals import LiteralError
 from .mismatch import conflict, report_mismatch
 from .operands import BROKEN, Known, Made, Operand, Single
 from .ops import lower_op, output_names, record
-from .problems import did_you_mean
+from .problems import did_mean, did_you_mean
 from .scope import Local
 
 
@@ -152,7 +153,10 @@ def _unknown_module(body: Body, call: ast.Call, module: ast.Name) -> Operand:
         used = [
             n for n, one in body.file.entities.items() if isinstance(one, UsedFamily | UsedFile)
         ]
-        help = did_you_mean(module.text, (*body.scope.names, *used, *body.catalog.families))
+        meant = nearest(module.text, (*body.scope.names, *used, *body.catalog.families))
+        if meant is not None:
+            body.scope.find(meant)  # it is used, but for the mistake
+        help = did_mean(meant)
     body.problems.error("HR101", message, module.span, help=help)
     return _arguments_only(body, call)
 
@@ -249,16 +253,18 @@ class _Given:
             if holds is None:
                 checks.append(Check(left, one.op, right, one.text))
             elif not holds:
-                self._refuted(one, left, right)
+                self._refuted(one)
         return tuple(checks)
 
     def _dim(self, dim: Dim) -> Dim:
         return self._body.dims.resolve(rename_dim(dim, lambda v: self._names.get(v, v)))
 
-    def _refuted(self, one: Constraint, left: Dim, right: Dim) -> None:
+    def _refuted(self, one: Constraint) -> None:
+        names = sorted(variables(one.left) | variables(one.right), key=str)
+        sizes = " and ".join(f"`{name}` is {self._dim(name)}" for name in names)
         self._body.problems.error(
             "HR316",
-            f"`{self._callee.name}` asks for `{one.text}`, but {left} {one.op} {right} is false",
+            f"`{self._callee.name}` asks for `{one.text}`, but {sizes or 'that never holds'}",
             self._call.span,
             secondary=(Label(one.span, "asked for here"),),
         )

@@ -1,6 +1,7 @@
 """`if`, `match` and `for`: their blocks become regions of one node."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...dsl import ast
 from ...dsl.diagnostic import Label
@@ -16,7 +17,7 @@ from ...dsl.types import (
     Type,
 )
 from ...stdlib.op import Literal
-from ..graph import For, If, Match, Region, Value
+from ..graph import Check, For, If, Match, Region, Value
 from .body import Body, map_dims
 from .literals import LiteralError, typed
 from .merge import ArmResult, merge
@@ -98,8 +99,7 @@ def _add_for(
     mark: int,
     names: tuple[str, ...],
 ) -> Operand:
-    count = _count(body, sources)
-    checks = body.take_checks()
+    count, checks = _count(body, sources)
     if filtered or count is None:
         count = body.dims.fresh("n")
     values = region.results[: len(fields)]
@@ -282,23 +282,30 @@ def _items(body: Body, sources: Sequence[tuple[ast.Expr, Single]]) -> list[Type]
     return items
 
 
-def _count(body: Body, sources: Sequence[tuple[ast.Expr, Single]]) -> Dim | None:
-    """Return how many items are walked, None when no type says it; tensors must agree."""
-    count: Dim | None = None
-    for expr, single in sources:
-        if not isinstance(single.type, TensorType):
-            continue
-        length = single.type.dims[0]
-        if count is not None and not body.dims.unify(count, length):
+def _count(
+    body: Body, sources: Sequence[tuple[ast.Expr, Single]]
+) -> tuple[Dim | None, tuple[Check, ...]]:
+    """Return how many items are walked, None when no type says it, and what is to be checked.
+
+    Lists tell their length only when they are there, and are then compared by the loop itself.
+    """
+    tensors = [(e, s.type.dims[0]) for e, s in sources if isinstance(s.type, TensorType)]
+    if not tensors:
+        return None, ()
+    (first, count), *others = tensors
+    checks: list[Check] = []
+    for expr, length in others:
+        if not body.dims.unify(count, length):
             count, length = body.dims.resolve(count), body.dims.resolve(length)
             body.problems.error(
                 "HR204",
                 f"lists walked side by side are of one length: this has {length}, not {count}",
                 expr.span,
-                secondary=(Label(sources[0][0].span, f"{count} items"),),
+                secondary=(Label(first.span, f"{count} items"),),
             )
-        count = length if count is None else count
-    return count
+        text = f"len({first.span.text}) == len({expr.span.text})"
+        checks += [replace(check, text=text) for check in body.take_checks()]
+    return count, tuple(checks)
 
 
 def _region(

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from ...dsl import ast
+from ...dsl.nearest import nearest
 from ...dsl.types import UNKNOWN, DimVar, DType, TensorType
 from ..graph import Constant
 from .agree import rename
@@ -20,7 +21,7 @@ from .indexing import lower_index
 from .lists import lower_list
 from .operands import BROKEN, TEXT, Broken, Known, Made, Operand, Record, weak_number
 from .operators import lower_binary, lower_unary
-from .problems import did_you_mean
+from .problems import did_mean, did_you_mean
 from .refused import refuse
 from .scope import Local
 from .type_expressions import SCALARS
@@ -104,12 +105,15 @@ def _unknown(body: Body, expr: ast.Name) -> Operand:
         )
         return BROKEN
     values = [name for name, one in body.file.entities.items() if isinstance(one, NamedConstant)]
+    meant = nearest(expr.text, (*body.scope.names, *values))
+    if meant is not None:
+        body.scope.find(meant)  # it is used, but for the mistake
     body.problems.error(
         "HR101",
         f"there is no value `{expr.text}`",
         expr.span,
         "not given a value here or above",
-        help=did_you_mean(expr.text, (*body.scope.names, *values)),
+        help=did_mean(meant),
     )
     return BROKEN
 

@@ -4,12 +4,13 @@ import ast as python
 from pathlib import Path
 
 from ...dsl import ast
+from ...dsl.nearest import nearest
 from ...dsl.types import UNKNOWN
 from ..assets import Missing, locate
 from ..graph import FunctionDef
 from .constants import read_defaults
 from .entities import Entity, File, Mistaken, NamedFunction
-from .problems import Problems, did_you_mean
+from .problems import Problems
 from .refused import report_unserved
 from .session import Session, blob
 from .type_expressions import read_signature
@@ -61,7 +62,8 @@ def _read(location: ast.String, arguments: int, file: File, problems: Problems) 
         tree = python.parse(content, filename=path.name)
     except Missing as missing:
         code = "HR313" if missing.package else "HR308"
-        problems.error(code, missing.message, location.span, help=missing.help)
+        meant = f'did you mean `"{missing.meant}:{attribute}"`?' if missing.meant else None
+        problems.error(code, missing.message, location.span, help=meant or missing.help)
     except OSError as error:
         problems.error("HR308", f"`{path_text}` cannot be read: {error.strerror}", location.span)
     except (SyntaxError, ValueError) as error:
@@ -83,11 +85,13 @@ def _has(
 ) -> bool:
     names = _top_level(tree)
     if attribute not in names:
+        meant = nearest(attribute, names)
+        file = location.value.rpartition(":")[0]
         problems.error(
             "HR309",
             f"`{path.name}` has no function `{attribute}`",
             location.span,
-            help=did_you_mean(attribute, names),
+            help=f'did you mean `"{file}:{meant}"`?' if meant else None,
         )
         return False
     definition = names[attribute]
@@ -99,7 +103,7 @@ def _has(
         if arguments < least or (most is not None and arguments > most):
             takes = f"{least}" if most == least else f"{least} to {most or 'any number of'}"
             problems.error(
-                "HR324",
+                "HR322",
                 f"`{attribute}` takes {takes} argument{'s' * (takes != '1')}, but "
                 f"{arguments} {'is' if arguments == 1 else 'are'} declared",
                 location.span,

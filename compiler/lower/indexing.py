@@ -44,7 +44,7 @@ def lower_index(body: Body, expr: ast.Index, names: tuple[str, ...]) -> Operand:
     except OpTypeError as error:
         body.problems.error(
             "HR215",
-            f"{shown} is {type}, and {error.wants} is wanted here",
+            f"{shown} is {type}, which takes {error.wants.rstrip(',')}",
             expr.span,
             secondary=made_here(body, expr.value),
         )

@@ -61,10 +61,10 @@ def made_here(body: Body, expr: ast.Expr) -> tuple[Label, ...]:
     """Point to where the value of a name comes from."""
     while isinstance(expr, ast.Attribute):
         expr = expr.value
-    place = body.scope.place(expr.text) if isinstance(expr, ast.Name) else None
-    if place is None or not isinstance(expr, ast.Name):
+    local = body.scope.local(expr.text) if isinstance(expr, ast.Name) else None
+    if local is None or not isinstance(expr, ast.Name):
         return ()
-    return (Label(place, f"`{expr.text}` is made here"),)
+    return (Label(local.span, f"`{expr.text}` is {'given' if local.parameter else 'made'} here"),)
 
 
 def conflict(body: Body, found: Dim, wanted: Dim, written: Dim, axis: int) -> str:

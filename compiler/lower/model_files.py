@@ -132,10 +132,11 @@ class _Comparison:
         count, has = len(type.dims), len(tensor.dims)
         help = None
         if axis is None and has == count + 1 and self._item.batch is None:
-            if tensor.dims[0] == 1:
+            if tensor.dims[0] == 1 and self._item.params:
+                first = self._item.params[0].name.text
                 help = (
                     f"if the model may run several items at once, add `batch axis "
-                    f"{{ {field.name} = 0 }}`; else write its size, 1, too"
+                    f"{{ {first} = 0 }}`; else write all axes"
                 )
             else:
                 help = "write all axes of the file"

@@ -16,7 +16,7 @@ from ...stdlib.op import Argument, Literal, Op, OpTypeError
 from .agree import adapt
 from .body import Body
 from .literals import LiteralError, typed
-from .mismatch import named
+from .mismatch import made_here, named
 from .operands import Broken, Known, Operand, Single, weak_number
 from .ops import apply_op, broken_results, in_terms_of_arguments
 
@@ -66,7 +66,8 @@ def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operan
         folded = _folded(expr, left.literal, right.literal)
         if folded is not None:
             return folded
-    exprs = {"left": [expr.left], "right": [expr.right]}
+    if _is_absent(body, left, expr.left) or _is_absent(body, right, expr.right):
+        return broken_results(op)
     try:
         left = _like(body, left, right, expr.left)
         right = _like(body, right, left, expr.right)
@@ -75,14 +76,16 @@ def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operan
         side = expr.left if isinstance(left, Known) else expr.right
         body.problems.error("HR216", f"{error}", side.span)
     except OpTypeError as error:
-        help = in_terms_of_arguments(error.help, exprs) if error.help else None
+        exprs = {"left": [expr.left], "right": [expr.right]}
+        about = named(exprs[error.parameter][0]) if error.parameter in exprs else "each side"
+        wants = in_terms_of_arguments(error.wants, exprs)
         body.problems.error(
             "HR226",
-            f"`{expr.op}` does not take {_shown(body, left)} and {_shown(body, right)}: "
-            f"{_subject(error, exprs)} must be {error.wants}",
+            f"`{expr.op}` does not take {_shown(body, left)} and {_shown(body, right)}",
             expr.span,
             secondary=(_label(body, expr.left, left), _label(body, expr.right, right)),
-            help=help,
+            notes=(f"{about} should be {wants}",),
+            help=_cast_help(expr, left, right),
         )
     return broken_results(op)
 
@@ -91,6 +94,8 @@ def lower_unary(body: Body, expr: ast.Unary, names: tuple[str, ...]) -> Operand:
     single = body.single(expr.operand)
     op = body.catalog.op(f"math.{UNARY[expr.op]}")
     if isinstance(single, Broken):
+        return broken_results(op)
+    if _is_absent(body, single, expr.operand):
         return broken_results(op)
     if isinstance(single, Known) and single.weak and expr.op == "-":
         negated = _negated(single.literal)
@@ -102,9 +107,10 @@ def lower_unary(body: Body, expr: ast.Unary, names: tuple[str, ...]) -> Operand:
     except OpTypeError as error:
         body.problems.error(
             "HR226",
-            f"`{expr.op}` does not take {_shown(body, single)}: it must be {error.wants}",
+            f"`{expr.op}` does not take {_shown(body, single)}",
             expr.span,
             secondary=(_label(body, expr.operand, single),),
+            notes=(f"{named(expr.operand)} should be {error.wants}",),
         )
     return broken_results(op)
 
@@ -116,9 +122,6 @@ def _applied(
     expr: ast.Binary | ast.Unary,
     names: tuple[str, ...],
 ) -> Operand:
-    for single in singles:
-        if isinstance(single.type, OptionalType):
-            raise OpTypeError(None, "there, but it may be absent")
     if all(isinstance(single, Known) for single in singles):
         folded = _computed(body, op, [s for s in singles if isinstance(s, Known)])
         if folded is not None:
@@ -193,10 +196,31 @@ def _computed(body: Body, op: Op, inputs: list[Known]) -> Known | None:
     return Known(np.asarray(result), body.settle(type))
 
 
-def _subject(error: OpTypeError, exprs: dict[str, list[ast.Expr]]) -> str:
-    if error.parameter is None:
-        return "they"
-    return named(exprs[error.parameter][0]) if error.parameter in exprs else error.parameter
+def _is_absent(body: Body, single: Single, expr: ast.Expr) -> bool:
+    """Report an operand that may be absent."""
+    if not isinstance(single.type, OptionalType):
+        return False
+    body.problems.error(
+        "HR223",
+        f"{named(expr)} is {_shown(body, single)} and may be absent",
+        expr.span,
+        secondary=made_here(body, expr),
+    )
+    return True
+
+
+def _cast_help(expr: ast.Binary, left: Single, right: Single) -> str | None:
+    """Say how to convert integers beside floating-point numbers, which loses least."""
+    if not isinstance(left.type, TensorType) or not isinstance(right.type, TensorType):
+        return None
+    texts = [expr.left.span.text, expr.right.span.text]
+    if left.type.dtype.is_integer and right.type.dtype.is_float:
+        texts[0] = f"cast({texts[0]}, {right.type.dtype.value})"
+    elif right.type.dtype.is_integer and left.type.dtype.is_float:
+        texts[1] = f"cast({texts[1]}, {left.type.dtype.value})"
+    else:
+        return None
+    return f"convert one of them: `{texts[0]} {expr.op} {texts[1]}`"
 
 
 def _shown(body: Body, single: Single) -> str:

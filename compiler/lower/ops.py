@@ -76,8 +76,8 @@ def apply_op(
     types = tuple(_of_result(body, type, mark) for type in found)
     checks = body.take_checks()
     values = tuple(
-        single.value if isinstance(single, Made) else body.constant(single, span, "constant")
-        for single in inputs
+        single.value if isinstance(single, Made) else body.constant(single, span, name)
+        for single, name in zip(inputs, _input_names(op, len(inputs)), strict=True)
         if not isinstance(single, Broken)
     )
     stage = stage_of(op)
@@ -145,6 +145,13 @@ def in_terms_of_arguments(text: str, given: dict[str, list[ast.Expr]]) -> str:
         return re.sub(r"\b\w+\b(?!\()", argument, code[0])
 
     return re.sub(r"`[^`]*`", replace, text)
+
+
+def _input_names(op: Op, count: int) -> list[str]:
+    """Return the parameter of each input; a variadic one has as many as are left."""
+    names = [param.name for param in op.params if not param.variadic]
+    rest = next((param.name for param in op.params if param.variadic), "")
+    return names + [rest] * (count - len(names))
 
 
 def _argument(body: Body, single: Single) -> Argument:

@@ -10,7 +10,10 @@ from ...dsl.source import Span
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """Return the help for a mistyped name, None when nothing is like it."""
-    meant = nearest(name, candidates)
+    return did_mean(nearest(name, candidates))
+
+
+def did_mean(meant: str | None) -> str | None:
     return f"did you mean `{meant}`?" if meant else None
 
 

@@ -114,7 +114,6 @@ class _Lowering:
                     )
                 return operand
             lower_statement(body, statement)
-        body.scope.close(body.problems)
         place = statements[-1] if statements else self.routine.body
         ends = isinstance(place, ast.Return)
         body.problems.error(

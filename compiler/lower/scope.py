@@ -49,7 +49,6 @@ class Scope:
         """Give a name its value; a second time in one block is a mistake that shows both."""
         if name in SCALARS:
             problems.error("HR114", f"`{name}` is a type and cannot be the name of a value", span)
-            return
         if name in self._locals:
             given_twice(name, span, self._locals[name].span, problems)
             return
@@ -73,16 +72,16 @@ class Scope:
         around = self._around.names if self._around is not None else ()
         return (*self._locals, *around)
 
-    def place(self, name: str) -> Span | None:
-        """Return where a value is given its name, None for a name that is no value."""
+    def local(self, name: str) -> Local | None:
+        """Return the value of a name without using it, None for a name that is no value."""
         if name in self._locals:
-            return self._locals[name].span
-        return self._around.place(name) if self._around is not None else None
+            return self._locals[name]
+        return self._around.local(name) if self._around is not None else None
 
     def _warn_of_hiding(self, name: str, span: Span, problems: Problems) -> None:
-        outer = self._around.place(name) if self._around is not None else None
+        outer = self._around.local(name) if self._around is not None else None
         if outer is not None:
-            line = outer.line
+            line = outer.span.line
             problems.warning(
                 "HR110",
                 f"`{name}` hides the value of that name given in line {line}",

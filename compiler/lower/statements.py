@@ -73,15 +73,11 @@ def condition(body: Body, expr: ast.Expr, what: str) -> Single:
     type = body.resolve(single.type)
     if type == UNKNOWN or type == TensorType(DType.BOOL):
         return single
-    help = None
-    if isinstance(type, TensorType) and type.dtype is DType.BOOL:
-        help = f"`all({expr.span.text})` or `any({expr.span.text})` makes one of them"
     body.problems.error(
         "HR206",
         f"the condition of `{what}` is a bool, but {named(expr)} is {type}",
         expr.span,
         secondary=made_here(body, expr),
-        help=help,
     )
     return BROKEN
 

@@ -20,9 +20,22 @@ from ...dsl.types import (
     Type,
 )
 from .entities import File, Mistaken, NamedType, UsedFile, describe
-from .problems import Problems, did_you_mean
+from .problems import Problems, did_mean, did_you_mean
 
 SCALARS = {dtype.value: dtype for dtype in DType}
+ELSEWHERE = {  # what other languages call them
+    "float": "f32",
+    "double": "f64",
+    "half": "f16",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "bfloat16": "bf16",
+    "int": "i64",
+    **{f"{kind}{bits}": f"{kind[0]}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    "str": "string",
+    "boolean": "bool",
+}
 
 
 def read_type(expr: ast.TypeExpr, file: File, problems: Problems) -> Type:
@@ -116,8 +129,8 @@ def _named_type(expr: ast.TensorTypeExpr, file: File, problems: Problems) -> Typ
             problems.error(
                 "HR104",
                 f"there is no type `{expr.name}`",
-                expr.span,
-                help=did_you_mean(first, (*types, *SCALARS)),
+                Span(expr.span.source, expr.span.start, expr.span.start + len(expr.name)),
+                help=did_mean(ELSEWHERE.get(first)) or did_you_mean(first, (*types, *SCALARS)),
             )
         case other:
             problems.error("HR104", f"`{expr.name}` is {describe(other)}, not a type", expr.span)
