@@ -6,12 +6,11 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import TensorType, Type
-from ..images import any_image_type, image_type, nonempty
+from ..images import image_type, nonempty
 from ..lowering import MOVABLE, flip, require, tensor_type
 from ..op import Argument, Array, Emitter, Item, Op, Operand, Param, Sample
 from ..opencv import opencv
 from ..rules import constant_choice, ranked, same_size
-from ..values import array
 
 FORM = "an image [h, w, 3]"
 COLOURS = Param("image", "An image [h, w, 3] of u8 or f32.")
@@ -32,11 +31,14 @@ def grayscale(image: Item, colour: str) -> Array:
 
 
 def swap_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
-    return (ranked(any_image_type(arguments[0], dims), "image", 3, form="an image [h, w, c]"),)
+    found = ranked(image_type(arguments[0], dims), "image", 3, form=FORM)
+    same_size(found.dims[2], 3, "image", f"{FORM}, not {found}", dims)
+    return (found,)
 
 
 def swap(image: Item) -> Array:
-    return np.ascontiguousarray(array(image)[:, :, ::-1])
+    cv2 = opencv()
+    return cv2.cvtColor(nonempty(image), cv2.COLOR_BGR2RGB)
 
 
 def lower_swap(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tuple[str, ...]:
@@ -72,7 +74,7 @@ OPS = (
     Op(
         name="image.swap_channels",
         summary="Reverses the order of the channels: RGB to BGR and back.",
-        params=(Param("image", "An image [h, w, c]."),),
+        params=(COLOURS,),
         results=("image",),
         types=swap_types,
         reference=swap,

@@ -9,8 +9,11 @@ from ...dsl.types import TensorType, Type
 from ..images import any_image_type
 from ..lowering import MOVABLE, require, tensor_type, unsqueeze
 from ..op import Argument, Array, Emitter, Item, Op, Operand, Param, Sample
+from ..opencv import opencv
 from ..rules import ranked, tensor
 from ..values import array
+
+SPLIT_BY_OPENCV = (np.dtype(np.uint8), np.dtype(np.float32))
 
 
 def chw_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
@@ -20,7 +23,15 @@ def chw_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
 
 def to_chw(image: Item) -> Array:
     pixels = array(image)
-    return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    if pixels.ndim == 2:
+        return pixels[None]
+    height, width, channels = pixels.shape
+    if pixels.dtype in SPLIT_BY_OPENCV and pixels.size and channels <= 4:
+        # Many times faster than NumPy's strided copy.
+        planes = np.empty((channels, height, width), pixels.dtype)
+        opencv().split(np.ascontiguousarray(pixels), list(planes))
+        return planes
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
 def lower_chw(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tuple[str, ...]:

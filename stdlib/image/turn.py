@@ -1,27 +1,26 @@
 """Turning by right angles and mirroring."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import TensorType, Type
-from ..images import any_image_type
+from ..images import IMAGE, image_type, nonempty, same_channels
 from ..lowering import MOVABLE, flip, require, tensor_type
 from ..op import Argument, Array, Emitter, Item, Lowering, Op, Operand, Param, Reference, Sample
+from ..opencv import opencv
 from ..rules import constant_choice
-from ..values import array
 
-IMAGE = Param("image", "An image [h, w] or [h, w, c].")
 DIRECTIONS = ("horizontal", "vertical")
 
 
 def same_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
-    return (any_image_type(arguments[0], dims),)
+    return (image_type(arguments[0], dims),)
 
 
 def turned_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
-    found = any_image_type(arguments[0], dims)
+    found = image_type(arguments[0], dims)
     height, width, *channels = found.dims
     return (TensorType(found.dtype, (width, height, *channels)),)
 
@@ -31,16 +30,20 @@ def flip_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
     return same_types(arguments, dims)
 
 
-def turned(apply: Callable[[Array], Array]) -> Reference:
+def turned(rotation: str) -> Reference:
+    """Make the reference of a turn by one of OpenCV's rotation codes."""
+
     def reference(image: Item) -> Array:
-        return np.ascontiguousarray(apply(array(image)))
+        cv2 = opencv()
+        pixels = nonempty(image)
+        return same_channels(cv2.rotate(pixels, getattr(cv2, rotation)), pixels)
 
     return reference
 
 
 def mirror(image: Item, direction: str) -> Array:
-    pixels = array(image)
-    return np.ascontiguousarray(pixels[:, ::-1] if direction == "horizontal" else pixels[::-1])
+    pixels = nonempty(image)
+    return same_channels(opencv().flip(pixels, 1 if direction == "horizontal" else 0), pixels)
 
 
 def lower_flips(axes: tuple[int, ...], transposed: bool = False) -> Lowering:
@@ -83,7 +86,7 @@ OPS = (
         params=(IMAGE,),
         results=("image",),
         types=turned_types,
-        reference=turned(lambda pixels: np.rot90(pixels, -1)),
+        reference=turned("ROTATE_90_CLOCKWISE"),
         lowering=lower_flips((1,), transposed=True),
         example="upright = image.rotate90(crop)",
         samples=samples,
@@ -94,7 +97,7 @@ OPS = (
         params=(IMAGE,),
         results=("image",),
         types=same_types,
-        reference=turned(lambda pixels: pixels[::-1, ::-1]),
+        reference=turned("ROTATE_180"),
         lowering=lower_flips((0, 1)),
         example="upright = image.rotate180(crop)",
         samples=samples,
@@ -105,7 +108,7 @@ OPS = (
         params=(IMAGE,),
         results=("image",),
         types=turned_types,
-        reference=turned(lambda pixels: np.rot90(pixels, 1)),
+        reference=turned("ROTATE_90_COUNTERCLOCKWISE"),
         lowering=lower_flips((0,), transposed=True),
         example="upright = image.rotate270(crop)",
         samples=samples,
