@@ -37,18 +37,20 @@ def _measure(body: bytes, bits: int, limit: int) -> None:
             raise BodyTooLarge(f"the body inflates to more than {limit} bytes")
 
 
-def compress(body: bytes, accepted: str) -> tuple[bytes, str | None]:
+def compress(body: bytes, accepted: bytes) -> tuple[bytes, bytes | None]:
     """Return the body in a coding that the Accept-Encoding header allows, and which one."""
-    coding = _choose(accepted)
-    if coding is None or len(body) < _SMALLEST:
+    if len(body) < _SMALLEST:
+        return body, None
+    coding = _choose(accepted.decode("latin-1"))
+    if coding is None:
         return body, None
     deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WBITS[coding])
-    return deflater.compress(body) + deflater.flush(), coding
+    return deflater.compress(body) + deflater.flush(), coding.encode()
 
 
 def _choose(accepted: str) -> str | None:
     for part in accepted.lower().split(","):
-        coding, _, quality = part.strip().partition(";")
+        coding, _, quality = part.partition(";")
         if coding.strip() in _WBITS and quality.replace(" ", "") not in ("q=0", "q=0.0"):
             return coding.strip()
     return None

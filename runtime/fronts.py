@@ -112,11 +112,13 @@ async def _http(app: ASGIApp, host: str, port: int) -> AsyncGenerator[str, None]
             uvicorn.Config(
                 app,
                 http="httptools",
+                interface="asgi3",
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE,
             )
         )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..protocols.ext.model_configuration import model_config
 from ..protocols.messages import (
@@ -13,6 +13,7 @@ from ..protocols.messages import (
     service_descriptor,
 )
 from ..protocols.metadata import as_message, model_metadata, server_metadata
+from ..protocols.models import Model
 from ..protocols.protobuf_codec import decode_request, encode_response
 from ..request import Fault, Response
 from ..service import Service, explain
@@ -88,13 +89,13 @@ def _unserved(name: str) -> Method:
     return method
 
 
+Wrap: TypeAlias = Callable[[Any], Any]
+"""Makes what is sent of a ModelInferResponse."""
+
+
 def _infer(
-    service: Service,
-    payload: bytes,
-    remaining: float | None,
-    wrap: Callable[[Any], Any] = lambda response: response,  # Any: messages
+    service: Service, payload: bytes, remaining: float | None, wrap: Wrap | None = None
 ) -> bytes | Pending:
-    """Begin an inference. `wrap` makes what is sent of a ModelInferResponse."""
     if len(payload) > service.limits.body:
         raise CallError(
             Status.RESOURCE_EXHAUSTED,
@@ -106,17 +107,19 @@ def _infer(
         request = decode_request(model, asked, service.limits, service.now(), remaining)
         outcome = service.begin(model, request)
         if isinstance(outcome, Response):
-            return wrap(encode_response(model, outcome)).SerializeToString()
+            answer = encode_response(model, outcome)
+            return (answer if wrap is None else wrap(answer)).SerializeToString()
     except Exception as error:
         raise call_error(explain(error, asked.id), asked.id) from error
+    return Pending(outcome, partial(_finish, model, asked.id, wrap))
 
-    def finish(future: Future[Response]) -> bytes:
-        try:
-            return wrap(encode_response(model, future.result())).SerializeToString()
-        except Exception as error:
-            raise call_error(explain(error, asked.id), asked.id) from error
 
-    return Pending(outcome, finish)
+def _finish(model: Model, request_id: str, wrap: Wrap | None, future: Future[Response]) -> bytes:
+    try:
+        answer = encode_response(model, future.result())
+        return (answer if wrap is None else wrap(answer)).SerializeToString()
+    except Exception as error:
+        raise call_error(explain(error, request_id), request_id) from error
 
 
 def _stream_infer(service: Service, payload: bytes, remaining: float | None) -> bytes | Pending:

@@ -17,6 +17,7 @@ from .status import Status
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 64
+_UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 
 
 class NativeCarrier:
@@ -28,7 +29,10 @@ class NativeCarrier:
         self._handlers = list(methods.unary.values())
         self._futures: dict[int, Future[Response]] = {}
         self._front = NativeGrpcFront(
-            address, [(path, False) for path in paths], io_threads=io_threads, call_details=True
+            address,
+            [(path, False) for path in paths],
+            io_threads=io_threads,
+            client_key_metadata="grpc-timeout",
         )
         self._front.set_fallback(fallback)
         self._thread = threading.Thread(target=self._serve, name="headrace-grpc", daemon=True)
@@ -45,26 +49,23 @@ class NativeCarrier:
         self._thread.join()
 
     def _serve(self) -> None:
-        receive, cancel = self._front.recv_batch_details, EVENT_CANCEL
-        while (events := receive(_AT_ONCE)) is not None:
-            for kind, call_id, method, payload, _, details in events:
-                if kind == cancel:
+        front, handlers = self._front, self._handlers
+        while (events := front.recv_batch(_AT_ONCE)) is not None:
+            for kind, call_id, method, payload, timeout in events:
+                if kind == EVENT_CANCEL or payload is None:
                     self._cancel(call_id)
-                elif payload is not None:
-                    self._call(call_id, method, payload, details[2] if details else None)
-
-    def _call(self, call_id: int, method: int, payload: bytes, remaining: float | None) -> None:
-        try:
-            answer = self._handlers[method](payload, remaining)
-        except CallError as error:
-            self._front.fail(call_id, error.status, error.message)
-        except Exception:
-            self._fail_unforeseen(call_id)
-        else:
-            if isinstance(answer, bytes):
-                self._front.respond(call_id, answer)
-            else:
-                self._wait(call_id, answer)
+                    continue
+                try:
+                    answer = handlers[method](payload, _seconds(timeout))
+                except CallError as error:
+                    front.fail(call_id, error.status, error.message)
+                except Exception:
+                    self._fail_unforeseen(call_id)
+                else:
+                    if isinstance(answer, bytes):
+                        front.respond(call_id, answer)
+                    else:
+                        self._wait(call_id, answer)
 
     def _wait(self, call_id: int, pending: Pending) -> None:
         self._futures[call_id] = pending.future
@@ -88,3 +89,15 @@ class NativeCarrier:
     def _fail_unforeseen(self, call_id: int) -> None:
         _LOG.exception("a bug in headrace")
         self._front.fail(call_id, Status.INTERNAL, "internal error in headrace; its log has more")
+
+
+def _seconds(timeout: bytes | str | None) -> float | None:
+    """Read the header grpc-timeout (`100m`: at most 8 digits and a unit).
+
+    It comes as bytes; without it the carrier gives the peer's address, as a string. The carrier
+    itself ends calls that are late, so a malformed one needs no error here.
+    """
+    if not isinstance(timeout, bytes) or not timeout[:-1].isdigit():
+        return None
+    unit = _UNITS.get(timeout[-1:])
+    return None if unit is None else int(timeout[:-1]) * unit

@@ -58,19 +58,16 @@ class Form:
     text: bool
     nested: bool
     optional: bool
+    rank: int  # of the tensor that stands for the value, unless it comes as ragged
+    plain: bool  # a tensor of numbers: what most values are, and the shortest way
 
     @property
     def shape_name(self) -> str:
         return f"{self.name}_shape"
 
-    @property
-    def leading(self) -> int:
-        """How many axes of the wire's (not ragged) shape stand before `dims`."""
-        return int(self.batched or self.kind in (Kind.LIST, Kind.RAGGED))
-
     def metadata(self) -> tuple[TensorMetadata, ...]:
         """Return the tensors that stand for the value, the batch axis included."""
-        front = (-1,) * self.leading
+        front = (-1,) if self.batched or self.kind is Kind.LIST else ()
         match self.kind:
             case Kind.SCALAR:
                 return (TensorMetadata(self.name, self.datatype, (*front, 1)),)
@@ -120,9 +117,21 @@ def _form(
     nested: bool,
     optional: bool,
 ) -> Form:
-    text = element.dtype is DType.STRING
     datatype = DATATYPES[element.dtype]
-    return Form(field.name, field.type, kind, datatype, dims, batched, text, nested, optional)
+    leading = int(batched or kind in (Kind.LIST, Kind.RAGGED))
+    return Form(
+        field.name,
+        field.type,
+        kind,
+        datatype,
+        dims,
+        batched,
+        element.dtype is DType.STRING,
+        nested,
+        optional,
+        leading + (1 if kind is Kind.SCALAR else len(dims)),
+        kind is Kind.TENSOR and datatype.width > 0,
+    )
 
 
 def _sizes(type: TensorType) -> Shape:

@@ -1,8 +1,7 @@
 """From the tensors of a request to the values that the engine takes."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,12 +16,8 @@ from .raw import Flat, RawError
 Source = TypeVar("Source")
 
 
-class Given(NamedTuple, Generic[Source]):
-    """A tensor as a request declares it; `source` is where its values still are."""
-
-    datatype: str
-    shape: Shape
-    source: Source
+Given: TypeAlias = tuple[str, Shape, Source]
+"""A tensor as a request declares it: its datatype, its shape, and where its values still are."""
 
 
 def read_inputs(
@@ -46,9 +41,8 @@ def read_inputs(
                 pipeline=model.name,
             )
         ragged = form.kind is Kind.RAGGED and form.shape_name in given
-        count = accept_shape(form, shape, ragged)
         try:
-            flat = read(source, form.datatype, count)
+            flat = read(source, form.datatype, accept_shape(form, shape, ragged))
         except RawError as error:
             raise RequestError(f"input `{name}`: {error}", pipeline=model.name) from None
         if ragged:
@@ -92,11 +86,21 @@ def element_count(name: str, shape: Shape) -> int:
     """Multiply a declared shape; RequestError when it is negative or absurd."""
     if len(shape) > _HIGHEST_RANK:
         raise RequestError(f"input `{name}` has {len(shape)} dimensions")
-    if any(size < 0 for size in shape):
-        raise RequestError(f"input `{name}`: shape {list(shape)} has a negative dimension")
-    if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
+    count = 1
+    for size in shape:
+        if size <= 0:
+            return _degenerate_count(name, shape)
+        count *= size
+    if count > _MOST_ELEMENTS:
         raise RequestError(f"input `{name}`: shape {list(shape)} has too many elements")
-    return math.prod(shape)
+    return count
+
+
+def _degenerate_count(name: str, shape: Shape) -> int:
+    """Return 0 for a shape with a zero in it, unless NumPy could not hold even that."""
+    if min(shape) < 0:
+        raise RequestError(f"input `{name}`: shape {list(shape)} has a negative dimension")
+    return 0 * element_count(name, tuple(max(size, 1) for size in shape))
 
 
 def accept_shape(form: Form, shape: Shape, ragged: bool = False) -> int:
@@ -104,28 +108,25 @@ def accept_shape(form: Form, shape: Shape, ragged: bool = False) -> int:
 
     `ragged` says that a tensor `NAME_shape` comes along.
     """
-    count = element_count(form.name, shape)
-    if not (len(shape) == 1 if ragged else _fits(form, shape)):
+    rank = len(shape)
+    if ragged:
+        fits = rank == 1
+    elif form.kind is Kind.SCALAR:
+        fits = rank == form.rank - 1 or (rank == form.rank and shape[-1] == 1)
+    else:
+        fits = rank == form.rank  # sizes are for the engine, which knows what is bound to what
+    if not fits:
         wants = " with its shapes ".join(str(list(tensor.shape)) for tensor in form.metadata())
-        raise RequestError(
-            f"input `{form.name}` ({form.type}) wants shape {wants}, got {list(shape)}"
-        )
-    return count
-
-
-def _fits(form: Form, shape: Shape) -> bool:
-    """Whether the rank is right; sizes are for the engine, which knows what is bound to what."""
-    rank = len(shape) - form.leading
-    if form.kind is Kind.SCALAR:
-        return rank == 0 or (rank == 1 and shape[-1] == 1)
-    return rank == len(form.dims)
+        got = list(shape[:_HIGHEST_RANK])
+        raise RequestError(f"input `{form.name}` ({form.type}) wants shape {wants}, got {got}")
+    return element_count(form.name, shape)
 
 
 def make_item(form: Form, shape: Shape, flat: Flat) -> Item:
     """Make the engine's value of a tensor whose shape `accept_shape` has let through."""
     if not isinstance(flat, np.ndarray):
         return _strings(form, shape, flat)
-    if form.kind is Kind.TENSOR:
+    if form.plain:
         return flat.reshape(shape)
     if form.kind is Kind.SCALAR:
         return flat if form.batched else flat.reshape(())

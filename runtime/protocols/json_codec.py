@@ -1,58 +1,64 @@
 """Requests and responses as HTTP bodies: JSON, and binary tensors behind it."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
 from ..request import Request, RequestError, Response
 from .datatypes import Datatype
-from .ext.binary_tensor_data import (
-    BinaryInputs,
-    BinaryOutputs,
-    read_binary_outputs,
-    split_body,
-    whole_body_input,
-)
+from .ext.binary_tensor_data import BinaryOutputs, split_body, take_tensor, whole_body_input
 from .ext.parameters import free_parameters
 from .ext.schedule_policy import read_urgency
 from .inputs import Given, read_inputs
 from .json_values import read_json_values, write_json_values
 from .limits import Limits
 from .models import Model
-from .parameters import Parameters, refuse_unserved
+from .parameters import Value, boolean, refuse_unserved, unserved
 from .raw import Flat, read_raw, write_raw
 from .results import result_tensors
 
-_Value = bool | int | float | str
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Source: TypeAlias = bytes | msgspec.Raw
+
+
+class _InputParameters(msgspec.Struct):
+    binary_data_size: _Size | None = None
+    shared_memory_region: str | None = None
 
 
 class _Input(msgspec.Struct):
     name: str
     datatype: str
     shape: list[int]
-    parameters: dict[str, _Value] = {}
+    parameters: _InputParameters | None = None
     data: msgspec.Raw | None = None
+
+
+class _OutputParameters(msgspec.Struct):
+    binary_data: bool | None = None
+    classification: int = 0
+    shared_memory_region: str | None = None
 
 
 class _Asked(msgspec.Struct):
     name: str
-    parameters: dict[str, _Value] = {}
+    parameters: _OutputParameters | None = None
 
 
 class _Request(msgspec.Struct):
     inputs: list[_Input]
     id: str = ""
-    parameters: dict[str, _Value] = {}
-    outputs: list[_Asked] | None = None
+    parameters: dict[str, Value] = {}
+    outputs: list[_Asked] = []
 
 
 class _Output(msgspec.Struct, omit_defaults=True):
     name: str
     datatype: str
     shape: tuple[int, ...]
-    parameters: dict[str, _Value] | None = None
-    data: Sequence[_Value] | None = None
+    parameters: dict[str, Value] | None = None
+    data: Sequence[Value] | None = None
 
 
 class _Response(msgspec.Struct, omit_defaults=True):
@@ -62,6 +68,7 @@ class _Response(msgspec.Struct, omit_defaults=True):
     id: str = ""
 
 
+_BINARY_OUTPUT = "binary_data_output"
 _REQUESTS = msgspec.json.Decoder(_Request)
 _ENCODER = msgspec.json.Encoder()
 
@@ -87,47 +94,30 @@ def decode_body(
     if json_length == 0:
         name, given = whole_body_input(model, body)
         inputs = read_inputs(model, {name: given}, read_raw)
-        return Decoded(Request(model.name, inputs), BinaryOutputs(True, {}))
+        return Decoded(Request(model.name, inputs), BinaryOutputs(True))
     head, rest = split_body(body, json_length)
     message = _parse(head, model, limits)
-    binary = BinaryInputs(rest)
-    sources: dict[str, Given[_Source]] = {}
-    for tensor in message.inputs:
-        refuse_unserved(tensor.parameters, limits)
-        raw = binary.take(tensor.name, tensor.parameters)
-        if raw is None and tensor.data is None:
-            raise RequestError(f"input {tensor.name!a} has neither `data` nor `binary_data_size`")
-        source = _Source(read_json_values, memoryview(tensor.data or b""))
-        if raw is not None:
-            source = _Source(read_raw, raw)
-        sources[tensor.name] = Given(tensor.datatype, tuple(tensor.shape), source)
-    binary.finish()
-    if len(sources) != len(message.inputs):
-        raise RequestError("an input is given twice", pipeline=model.name)
-    inputs = read_inputs(model, sources, _read)
-    asked: dict[str, Parameters] = {each.name: each.parameters for each in message.outputs or ()}
-    for parameters in asked.values():
-        refuse_unserved(parameters, limits)
-    timeout, priority = read_urgency(message.parameters)
+    inputs = read_inputs(model, _sources(model, message, rest), _read)
+    outputs, asked = None, {}
+    if message.outputs:
+        asked = _asked(message)
+        outputs = model.wanted(each.name for each in message.outputs)
+    parameters = message.parameters
+    binary = BinaryOutputs(boolean(parameters.pop(_BINARY_OUTPUT, False), _BINARY_OUTPUT), asked)
+    if not parameters:
+        return Decoded(Request(model.name, inputs, message.id, outputs=outputs), binary)
+    refuse_unserved(parameters, limits)
+    timeout, priority = read_urgency(parameters)
     request = Request(
         model.name,
         inputs,
         message.id,
-        deadline=None if timeout is None else now + timeout,
-        priority=priority,
-        outputs=model.wanted(asked) if asked else None,
-        parameters=free_parameters(message.parameters),
+        None if timeout is None else now + timeout,
+        priority,
+        outputs,
+        free_parameters(parameters),
     )
-    return Decoded(request, read_binary_outputs(message.parameters, asked))
-
-
-class _Source(NamedTuple):
-    read: Callable[[memoryview, Datatype, int], Flat]
-    values: memoryview
-
-
-def _read(source: _Source, datatype: Datatype, count: int) -> Flat:
-    return source.read(source.values, datatype, count)
+    return Decoded(request, binary)
 
 
 def _parse(head: memoryview, model: Model, limits: Limits) -> _Request:
@@ -135,12 +125,52 @@ def _parse(head: memoryview, model: Model, limits: Limits) -> _Request:
         message = _REQUESTS.decode(head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f"the body is no infer request: {error}", pipeline=model.name) from None
-    if max(len(message.inputs), len(message.outputs or ())) > limits.tensors:
+    if len(message.inputs) > limits.tensors or len(message.outputs) > limits.tensors:
         raise RequestError(f"more than {limits.tensors} tensors", pipeline=model.name)
     if len(message.id) > limits.id_length:
         raise RequestError(f"the id is longer than {limits.id_length} characters")
-    refuse_unserved(message.parameters, limits)
     return message
+
+
+def _sources(model: Model, message: _Request, rest: memoryview) -> dict[str, Given[_Source]]:
+    sources: dict[str, Given[_Source]] = {}
+    for tensor in message.inputs:
+        parameters, source = tensor.parameters, tensor.data
+        if parameters is not None:
+            if parameters.shared_memory_region is not None:
+                raise unserved("shared_memory_region")
+            if parameters.binary_data_size is not None:
+                source, rest = take_tensor(tensor.name, rest, parameters.binary_data_size)
+        if source is None:
+            raise RequestError(f"input {tensor.name!a} has neither `data` nor `binary_data_size`")
+        sources[tensor.name] = (tensor.datatype, tuple(tensor.shape), source)
+    if len(rest):
+        raise RequestError(f"{len(rest)} bytes of the body belong to no input", pipeline=model.name)
+    if len(sources) != len(message.inputs):
+        raise RequestError("an input is given twice", pipeline=model.name)
+    return sources
+
+
+def _read(source: _Source, datatype: Datatype, count: int) -> Flat:
+    if not isinstance(source, msgspec.Raw):
+        return read_raw(source, datatype, count)
+    return read_json_values(memoryview(source), datatype, count)
+
+
+def _asked(message: _Request) -> dict[str, bool]:
+    """Return for each output that says so whether it is to be sent in binary form."""
+    asked: dict[str, bool] = {}
+    for output in message.outputs:
+        parameters = output.parameters
+        if parameters is None:
+            continue
+        if parameters.classification:
+            raise unserved("classification")
+        if parameters.shared_memory_region is not None:
+            raise unserved("shared_memory_region")
+        if parameters.binary_data is not None:
+            asked[output.name] = parameters.binary_data
+    return asked
 
 
 def encode_body(model: Model, response: Response, binary: BinaryOutputs) -> Encoded:
@@ -150,7 +180,7 @@ def encode_body(model: Model, response: Response, binary: BinaryOutputs) -> Enco
     for name, item in response.outputs.items():
         for tensor in result_tensors(model.outputs[name], item):
             output = _Output(tensor.name, tensor.datatype.name, tensor.shape)
-            if name in binary or tensor.name in binary:
+            if binary.wants(tensor.name, name):
                 raw = write_raw(tensor.flat)
                 output.parameters = {"binary_data_size": len(raw)}
                 raws.append(raw)

@@ -7,7 +7,8 @@ from ..request import Code, Fault, RequestError
 from .limits import Limits
 from .names import shown
 
-Parameters: TypeAlias = Mapping[str, bool | int | float | str]
+Value: TypeAlias = bool | int | float | str
+Parameters: TypeAlias = Mapping[str, Value]
 
 # What asks for an extension that is not served, and which one it is. To ignore it would be to
 # answer another question.
@@ -27,18 +28,21 @@ def refuse_unserved(parameters: Parameters, limits: Limits) -> None:
     if len(parameters) > limits.parameters:
         raise RequestError(f"more than {limits.parameters} parameters")
     for name, value in parameters.items():
-        extension = _UNSERVED.get(name)
-        if extension is not None and value:
-            raise Fault(
-                Code.UNSUPPORTED,
-                f"parameter `{name}` needs the extension {extension}, which is not served",
-            )
+        if value and name in _UNSERVED:
+            raise unserved(name)
 
 
-def boolean(parameters: Parameters, name: str) -> bool | None:
-    """Return a parameter that must be a bool; None when it is not given."""
-    value = parameters.get(name)
-    if value is None or isinstance(value, bool):
+def unserved(name: str) -> Fault:
+    """Return the fault for a parameter of an extension that is not served."""
+    return Fault(
+        Code.UNSUPPORTED,
+        f"parameter `{name}` needs the extension {_UNSERVED[name]}, which is not served",
+    )
+
+
+def boolean(value: Value, name: str) -> bool:
+    """Return a parameter's value that must be a bool."""
+    if isinstance(value, bool):
         return value
     raise RequestError(f"parameter `{name}` must be true or false, got {shown(str(value))}")
 

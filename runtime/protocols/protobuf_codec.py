@@ -45,11 +45,8 @@ def decode_request(
 
     `now` is the engine's clock; `remaining` the seconds that the call itself has left.
     """
-    given = _given(model, message, limits)
-    if message.raw_input_contents:
-        inputs = read_inputs(model, given, read_raw)
-    else:
-        inputs = read_inputs(model, given, _read_contents)
+    read = read_raw if message.raw_input_contents else _read_contents
+    inputs = read_inputs(model, _given(model, message, limits), read)
     if len(message.id) > limits.id_length:
         raise RequestError(f"the id is longer than {limits.id_length} characters")
     outputs = None
@@ -76,31 +73,28 @@ def decode_request(
 
 def _given(model: Model, message: Any, limits: Limits) -> dict[str, Given[Any]]:
     tensors, raws = message.inputs, message.raw_input_contents
-    if len(tensors) > limits.tensors or len(message.outputs) > limits.tensors:
+    count = len(tensors)
+    if count > limits.tensors or len(message.outputs) > limits.tensors:
         raise RequestError(f"more than {limits.tensors} tensors", pipeline=model.name)
-    if raws and len(raws) != len(tensors):
+    if raws and len(raws) != count:
         raise RequestError(
-            f"{len(tensors)} inputs, but raw_input_contents has {len(raws)} entries",
-            pipeline=model.name,
+            f"{count} inputs, but raw_input_contents has {len(raws)} entries", pipeline=model.name
         )
     given: dict[str, Given[Any]] = {}
-    for index, tensor in enumerate(tensors):
+    for tensor, source in zip(tensors, raws or tensors, strict=True):
         if tensor.parameters:
             refuse_unserved(_parameters(tensor.parameters), limits)
-        if raws and tensor.HasField("contents"):
-            raise RequestError("inputs are either all raw or all typed", pipeline=model.name)
-        source = raws[index] if raws else tensor.contents
-        given[tensor.name] = Given(tensor.datatype, tuple(tensor.shape), source)
-    if len(given) != len(tensors):
+        given[tensor.name] = (tensor.datatype, tuple(tensor.shape), source)
+    if len(given) != count:
         raise RequestError("an input is given twice", pipeline=model.name)
     return given
 
 
-def _read_contents(contents: Any, datatype: Datatype, count: int) -> Flat:
+def _read_contents(tensor: Any, datatype: Datatype, count: int) -> Flat:
     field = _CONTENTS.get(datatype.name)
     if field is None:
         raise RawError(f"{datatype.name} travels only in raw_input_contents")
-    values = getattr(contents, field)
+    values = getattr(tensor.contents, field)
     if len(values) != count:
         raise RawError(f"{count} elements declared, but {field} holds {len(values)}")
     if not datatype.width:

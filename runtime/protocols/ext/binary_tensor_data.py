@@ -12,7 +12,6 @@ from ..forms import Form, Kind, Shape
 from ..inputs import Given
 from ..models import Model
 from ..names import shown
-from ..parameters import Parameters, boolean, whole
 
 NAMES = ("binary_tensor_data",)
 
@@ -29,31 +28,21 @@ def split_body(body: bytes, json_length: int | None) -> tuple[memoryview, memory
     return view[:json_length], view[json_length:]
 
 
-class BinaryInputs:
-    """Hands out a body's tensors in order; `finish` refuses bytes that nobody claimed."""
+def take_tensor(name: str, rest: memoryview, size: int) -> tuple[bytes, memoryview]:
+    """Return the next tensor's bytes and what follows them.
 
-    def __init__(self, rest: memoryview) -> None:
-        self._rest = rest
-
-    def take(self, name: str, parameters: Parameters) -> memoryview | None:
-        """Return the tensor's bytes; None when its data is in the JSON."""
-        size = whole(parameters, "binary_data_size")
-        if size is None:
-            return None
-        if size > len(self._rest):
-            raise RequestError(
-                f"input {shown(name)}: binary_data_size is {size}, but {len(self._rest)} bytes "
-                "are left in the body"
-            )
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return taken
-
-    def finish(self) -> None:
-        if len(self._rest):
-            raise RequestError(f"{len(self._rest)} bytes of the body belong to no input")
+    The bytes are copied: where they stand in the body depends on the length of the JSON, and
+    numbers want to stand at a multiple of their width.
+    """
+    if size > len(rest):
+        raise RequestError(
+            f"input {shown(name)}: binary_data_size is {size}, but {len(rest)} bytes are left in "
+            "the body"
+        )
+    return bytes(rest[:size]), rest[size:]
 
 
-def whole_body_input(model: Model, body: bytes) -> tuple[str, Given[memoryview]]:
+def whole_body_input(model: Model, body: bytes) -> tuple[str, Given[bytes]]:
     """Take the body as the only input: as raw numbers, or as a single element of BYTES."""
     if len(model.inputs) != 1:
         raise RequestError(
@@ -62,13 +51,12 @@ def whole_body_input(model: Model, body: bytes) -> tuple[str, Given[memoryview]]
         )
     (form,) = model.inputs.values()
     if form.datatype.width:
-        return form.name, Given(
-            form.datatype.name, _numbers_shape(form, len(body)), memoryview(body)
-        )
+        return form.name, (form.datatype.name, _numbers_shape(form, len(body)), body)
     if form.kind is not Kind.SCALAR:
         raise RequestError(f"input `{form.name}` ({form.type}) cannot be sent without JSON")
     element = len(body).to_bytes(4, "little") + body
-    return form.name, Given("BYTES", (1, 1) if form.batched else (1,), memoryview(element))
+    shape = (1, 1) if form.batched else (1,)
+    return form.name, ("BYTES", shape, element)
 
 
 def _numbers_shape(form: Form, size: int) -> Shape:
@@ -91,17 +79,11 @@ def _numbers_shape(form: Form, size: int) -> Shape:
 class BinaryOutputs:
     """Which outputs go behind the JSON: as asked for one by one, else as asked for all."""
 
-    def __init__(self, default: bool, asked: Mapping[str, bool]) -> None:
+    def __init__(self, default: bool, asked: Mapping[str, bool] | None = None) -> None:
         self._default, self._asked = default, asked
 
-    def __contains__(self, name: str) -> bool:
-        return self._asked.get(name, self._default)
-
-
-def read_binary_outputs(parameters: Parameters, outputs: Mapping[str, Parameters]) -> BinaryOutputs:
-    """Read `binary_data_output` of the request and `binary_data` of the outputs it names."""
-    asked = {name: boolean(each, "binary_data") for name, each in outputs.items()}
-    return BinaryOutputs(
-        boolean(parameters, "binary_data_output") or False,
-        {name: answer for name, answer in asked.items() if answer is not None},
-    )
+    def wants(self, tensor: str, result: str) -> bool:
+        """Whether a tensor is sent so; the tensors of a ragged result follow its own name."""
+        if not self._asked:
+            return self._default
+        return self._asked.get(tensor, self._asked.get(result, self._default))

@@ -4,7 +4,7 @@ from ..parameters import Parameters
 
 NAMES = ("parameters",)
 
-_OURS = frozenset({"timeout", "priority", "binary_data_output"})
+_OURS = frozenset({"timeout", "priority"})
 
 
 def free_parameters(parameters: Parameters) -> Parameters:

@@ -17,4 +17,5 @@ class Urgency(NamedTuple):
 def read_urgency(parameters: Parameters) -> Urgency:
     """Read `timeout` (microseconds, 0 is none) and `priority`."""
     microseconds = whole(parameters, "timeout")
-    return Urgency(microseconds / 1e6 if microseconds else None, whole(parameters, "priority") or 0)
+    timeout = microseconds / 1e6 if microseconds else None
+    return Urgency(timeout, whole(parameters, "priority") or 0)
