@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -18,6 +18,10 @@ class Record(tuple[Any, ...]):  # Any: results are arrays, text or lists as the 
     __slots__ = ()
     _pipeline = ""
     _fields: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # Any: the names are a signature's results
 
     def _asdict(self) -> dict[str, Any]:  # Any: as above
         """Return the results by name."""
