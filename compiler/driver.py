@@ -18,7 +18,7 @@ from .choose_schedule import check_schedules, check_wanted, choose_schedule
 from .explain import FIRST, LAST, explain_plan
 from .explain_graph import explain_graph
 from .graph import Graph, Region
-from .graph_pass import Phase
+from .graph_pass import PassContext, Phase
 from .lower import lower
 from .memory import plan_memory
 from .optimize import load_passes, optimize
@@ -135,6 +135,7 @@ class _Back:
     def __init__(self, source: Source, optimise: bool, progress: Progress, count: int) -> None:
         self.directory, self.progress, self.count = source.directory, progress, count
         self.passes = [one for one in load_passes() if optimise or one.phase is Phase.PLACE]
+        self.context = PassContext()
         self.segments = Segments()
         self.pipelines: list[PipelinePlan] = []
         self.memory: list[MemoryPlan] = []
@@ -146,7 +147,7 @@ class _Back:
         """Optimise, place and plan one pipeline; raises CompileError when it is over budget."""
         self.progress(len(self.pipelines), self.count, graph.name)
         self._explain(FIRST, explain_graph(graph, self.directory))
-        optimized = optimize(graph, self.passes)
+        optimized = optimize(graph, self.passes, self.context)
         for run in optimized.log:
             placed = run is optimized.log[-1]
             self._explain(run.name, explain_graph(run.graph, self.directory, placed=placed))

@@ -6,7 +6,7 @@ from ..dsl.types import TensorType
 from ..stdlib.op import Decline
 from .graph import For, Graph, ModelCall, ModelDef, Node, Region, Value
 from .graph_pass import Declined
-from .rewrite import Uses, is_pure, walk
+from .rewrite import Uses, is_pure, type_dims, walk
 from .stage_settings import device_of, settings_of
 
 
@@ -83,6 +83,23 @@ class Grouping:
         if self.model(first).batches != self.model(second).batches:
             batching, other = (first, second) if self.model(first).batches else (second, first)
             raise Decline(f"`{batching.stage}` batches and `{other.stage}` does not")
+        self._require_same_meetings(first, second, value)
+
+    def _require_same_meetings(self, first: Node, second: Node, value: Value) -> None:
+        """Raise Decline when rows wait for each other, and only `second` makes all of them wait.
+
+        Rows of different sizes never share a run: where the first model makes them equal, they
+        can meet at the second, and could not at both as one.
+        """
+        waits = settings_of(self.graph, first).batching is not None or self.graph.batch is not None
+        if not waits or not self.model(first).batches:
+            return
+        given = {dim for one in first.inputs for dim in type_dims(one.type)}
+        if any(not isinstance(dim, int) for dim in given - set(type_dims(value.type))):
+            raise Decline(
+                f"rows of different sizes meet at `{second.stage}` because `{first.stage}` has "
+                "made them equal"
+            )
 
     def _require_together(self, first: Node, second: Node) -> None:
         region = self.uses.region[second]

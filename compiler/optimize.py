@@ -75,9 +75,14 @@ def ordered(passes: Iterable[Pass]) -> tuple[Pass, ...]:
     return tuple(order)
 
 
-def optimize(graph: Graph, passes: Sequence[Pass] | None = None) -> Optimized:
-    """Run passes (all, when none are given) over a graph that `verify` accepts."""
-    context = PassContext()
+def optimize(
+    graph: Graph, passes: Sequence[Pass] | None = None, context: PassContext | None = None
+) -> Optimized:
+    """Run passes (all, when none are given) over a graph that `verify` accepts.
+
+    Pipelines of one compilation share a context, so that each model is parsed once.
+    """
+    context = context or PassContext()
     log: list[PassRun] = []
     for one in load_passes() if passes is None else passes:
         result = one.run(graph, context)

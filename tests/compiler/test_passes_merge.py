@@ -190,6 +190,22 @@ def test_equal_settings_do_not(make: Maker) -> None:
     assert stages(merged(graph, LINE).graph) == ["a+b"]
 
 
+def test_rows_that_only_the_first_model_makes_equal_meet_at_the_second(make: Maker) -> None:
+    x = make.param("x", tensor(F32, make.size("n"), 4))
+    top = [helper.make_node("ReduceMax", ["x"], ["y"], axes=[1], keepdims=0)]
+    make.define("a", small_model(top, {"x": tensor(F32, "N", 4)}, {"y": ROW}))
+    make.define("b", layer(1))
+    graph = make.graph(make.call("b", make.call("a", x)))
+    rows = np.ones((3, 4), np.float32)
+    assert stages(merged(graph, rows).graph) == ["a+b"]
+    both = tuple((name, StageSettings(batching=Batching(8))) for name in "ab")
+    waiting = replace(graph, settings=Settings(stages=both))
+    assert reasons(merged(waiting, rows)) == [
+        "`a` and `b` stay two models: rows of different sizes meet at `b` because `a` has made "
+        "them equal"
+    ]
+
+
 def test_models_that_batch_differently_stay_apart(make: Maker) -> None:
     x = make.param("x", ROW)
     make.define("a", layer(0))
