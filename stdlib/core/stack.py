@@ -147,12 +147,12 @@ OPS = (
     ),
     Op(
         name="core.list",
-        summary="Makes a list of items of one type, whose shapes may differ.",
+        summary="Makes a list of items of one type, whose shapes may differ; `[a, b]` is it.",
         params=(Param("items", "The items.", variadic=True),),
         results=("items",),
         types=list_types,
         reference=make_list,
-        example="crops = list(a, b)",
+        example="crops = [a, b]",
         samples=list_samples,
     ),
 )

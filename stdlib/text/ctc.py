@@ -87,7 +87,7 @@ OPS = (
         results=("text", "score"),
         types=greedy_types,
         reference=greedy,
-        example="line, score = text.ctc_greedy(read(x), charset)",
+        example="line, score = text.ctc_greedy(p, charset)",
         samples=greedy_samples,
     ),
     Op(

@@ -74,7 +74,7 @@ OPS = (
         results=("x",),
         types=join_types,
         reference=join,
-        example='page = text.join(lines.text, " ")',
+        example='page = text.join(words, " ")',
         samples=join_samples,
     ),
 )
