@@ -32,7 +32,7 @@ class _Input(msgspec.Struct):
     datatype: str
     shape: list[int]
     parameters: _InputParameters | None = None
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw = msgspec.Raw()  # nothing: the data is behind the JSON
 
 
 class _OutputParameters(msgspec.Struct):
@@ -135,13 +135,14 @@ def _parse(head: memoryview, model: Model, limits: Limits) -> _Request:
 def _sources(model: Model, message: _Request, rest: memoryview) -> dict[str, Given[_Source]]:
     sources: dict[str, Given[_Source]] = {}
     for tensor in message.inputs:
-        parameters, source = tensor.parameters, tensor.data
+        parameters = tensor.parameters
+        source: _Source = tensor.data
         if parameters is not None:
             if parameters.shared_memory_region is not None:
                 raise unserved("shared_memory_region")
             if parameters.binary_data_size is not None:
                 source, rest = take_tensor(tensor.name, rest, parameters.binary_data_size)
-        if source is None:
+        if not len(source) and isinstance(source, msgspec.Raw):
             raise RequestError(f"input {tensor.name!a} has neither `data` nor `binary_data_size`")
         sources[tensor.name] = (tensor.datatype, tuple(tensor.shape), source)
     if len(rest):

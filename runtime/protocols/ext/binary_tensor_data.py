@@ -72,7 +72,9 @@ def _numbers_shape(form: Form, size: int) -> Shape:
         known = form.datatype.width
         for length in shape:
             known *= length if length != -1 else 1
-        shape[shape.index(-1)] = size // known if known else 0
+        if not known or size % known:
+            raise RequestError(f"input `{form.name}` ({form.type}) cannot be {size} bytes")
+        shape[shape.index(-1)] = size // known
     return tuple(shape)
 
 

@@ -1,0 +1,498 @@
+"""Requests and responses in both encodings, without a server."""
+
+import json
+import time
+
+import ml_dtypes
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from headrace.runtime.protocols.datatypes import BYTES, DATATYPES
+from headrace.runtime.protocols.ext.binary_tensor_data import BinaryOutputs
+from headrace.runtime.protocols.json_codec import decode_body, encode_body
+from headrace.runtime.protocols.limits import Limits
+from headrace.runtime.protocols.messages import ModelInferRequest
+from headrace.runtime.protocols.models import Model
+from headrace.runtime.protocols.protobuf_codec import decode_request, encode_response
+from headrace.runtime.protocols.raw import RawError, read_raw, write_raw
+from headrace.runtime.request import Code, Fault, Request, RequestError, Response
+from tests.runtime.wire.plans import NUMBERS, optional_model, toy_model
+
+LIMITS = Limits()
+
+
+def decode_json(model: Model, content: object) -> Request:
+    return decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0).request
+
+
+def json_input(name: str, datatype: str, shape: list[int], data: object) -> dict[str, object]:
+    return {"name": name, "datatype": datatype, "shape": shape, "data": data}
+
+
+def message(model: Model, *tensors: tuple[str, str, list[int], bytes]) -> object:
+    asked = ModelInferRequest(model_name=model.name)
+    for name, datatype, shape, raw in tensors:
+        asked.inputs.add(name=name, datatype=datatype, shape=shape)
+        asked.raw_input_contents.append(raw)
+    return asked
+
+
+def decode(model: Model, asked: object, remaining: float | None = None) -> Request:
+    return decode_request(model, asked, LIMITS, 10.0, remaining)
+
+
+def sample(dtype: str) -> np.ndarray:
+    """Values at the edges of a dtype."""
+    (datatype,) = (of.numpy for kind, of in DATATYPES.items() if kind.value == dtype)
+    if datatype.kind in "iu":
+        limits = np.iinfo(datatype)
+        return np.array([limits.min, limits.max, 0, 1], datatype)
+    if dtype == "bool":
+        return np.array([True, False, True])
+    limits = ml_dtypes.finfo(datatype)
+    return np.array([limits.min, limits.max, limits.tiny, -0.0, 1.5], datatype)
+
+
+@pytest.mark.parametrize("dtype", ["bool", *NUMBERS])
+def test_b28_a_dtype_survives_raw_bytes_and_json_bit_by_bit(dtype: str) -> None:
+    model, array = toy_model(f"echo_{dtype}"), sample(dtype)
+    name = model.inputs["x0"].datatype.name
+    asked = message(model, ("x0", name, [len(array)], array.tobytes()))
+    response = Response("", {"y0": decode(model, asked).inputs["x0"]})
+    answer = encode_response(model, response)
+    assert answer.outputs[0].datatype == name
+    assert answer.raw_output_contents[0] == array.tobytes()
+
+    body = encode_body(model, response, BinaryOutputs(False)).body
+    output = json.loads(body)["outputs"][0]
+    again = decode_json(model, {"inputs": [json_input("x0", name, output["shape"], output["data"])]})
+    assert again.inputs["x0"].dtype == array.dtype
+    assert again.inputs["x0"].tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("bool", [True, False]),
+        ("i8", [-128, 127]),
+        ("i64", [-(2**63), 2**63 - 1]),
+        ("u16", [0, 65535]),
+        ("u64", [0, 2**64 - 1]),
+        ("f32", [0.5, -1.5]),
+        ("f64", [0.1, 1e300]),
+        ("string", [b"a", b""]),
+    ],
+)
+def test_typed_contents_are_read_as_raw_ones_are(dtype: str, values: list[object]) -> None:
+    model = toy_model(f"echo_{dtype}")
+    asked = ModelInferRequest(model_name=model.name)
+    tensor = asked.inputs.add(name="x0", datatype=model.inputs["x0"].datatype.name, shape=[2])
+    field = {"bool": "bool", "i8": "int", "i64": "int64", "u16": "uint", "u64": "uint64"} | {
+        "f32": "fp32",
+        "f64": "fp64",
+        "string": "bytes",
+    }
+    getattr(tensor.contents, f"{field[dtype]}_contents").extend(values)
+    given = decode(model, asked).inputs["x0"]
+    expected = [v.decode() if isinstance(v, bytes) else v for v in values]
+    assert given.tolist() == expected
+
+
+def test_typed_contents_that_do_not_fit_the_datatype_are_refused() -> None:
+    model = toy_model("echo_i8")
+    asked = ModelInferRequest(model_name=model.name)
+    asked.inputs.add(name="x0", datatype="INT8", shape=[1]).contents.int_contents.append(300)
+    with pytest.raises(RequestError, match="does not fit in INT8"):
+        decode(model, asked)
+
+
+@given(st.lists(st.binary(max_size=20), max_size=20))
+def test_b28_any_bytes_survive_as_elements(elements: list[bytes]) -> None:
+    assert read_raw(write_raw(elements), BYTES, len(elements)) == elements
+
+
+@given(st.data())
+@settings(max_examples=50)
+def test_arrays_of_any_shape_survive_raw_bytes(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(sorted(DATATYPES.values(), key=lambda each: each.name)))
+    if not kind.width or kind.name == "BF16":
+        return
+    shape = data.draw(array_shapes(min_dims=0, min_side=0, max_side=4))
+    array = data.draw(arrays(kind.numpy, shape))
+    flat = read_raw(write_raw(array), kind, array.size)
+    assert flat.reshape(shape).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"\x01", b"\x05\0\0\0abc", b"\x01\0\0\0a\0", b"\xff\xff\xff\xffabc", b""],
+    ids=["no length", "too short", "left over", "huge length", "nothing"],
+)
+def test_malformed_elements_are_refused(raw: bytes) -> None:
+    with pytest.raises(RawError):
+        read_raw(raw, BYTES, 1)
+
+
+def test_b28_a_hundred_thousand_short_strings_are_decoded_in_under_a_second() -> None:
+    model = toy_model("echo_string")
+    raw = write_raw([f"w{i}" for i in range(100_000)])
+    start = time.perf_counter()
+    given = decode(model, message(model, ("x0", "BYTES", [100_000], raw)))
+    assert time.perf_counter() - start < 1
+    assert given.inputs["x0"][99_999] == "w99999"
+
+
+@pytest.mark.parametrize("shape", [[1], []])
+def test_a_scalar_is_one_element_or_no_dimension(shape: list[int]) -> None:
+    model = toy_model("scalar_f32")
+    asked = message(model, ("x0", "FP32", shape, np.float32(2.5).tobytes()))
+    value = decode(model, asked).inputs["x0"]
+    assert value.shape == ()
+    answer = encode_response(model, Response("", {"y0": value}))
+    assert list(answer.outputs[0].shape) == [1]
+
+
+def test_a_scalar_string_is_str_and_bytes_are_bytes() -> None:
+    raw = write_raw(["höhe"])
+    for name, expected in (("scalar_string", "höhe"), ("scalar_bytes", "höhe".encode())):
+        model = toy_model(name)
+        assert decode(model, message(model, ("x0", "BYTES", [1], raw))).inputs["x0"] == expected
+
+
+def test_a_string_that_is_not_utf8_is_refused_and_bytes_take_it() -> None:
+    raw = write_raw([b"\xff\xfe"])
+    model = toy_model("scalar_string")
+    with pytest.raises(RequestError, match="`x0` is a string, but its bytes are no UTF-8"):
+        decode(model, message(model, ("x0", "BYTES", [1], raw)))
+    model = toy_model("scalar_bytes")
+    assert decode(model, message(model, ("x0", "BYTES", [1], raw))).inputs["x0"] == b"\xff\xfe"
+
+
+@pytest.mark.parametrize("shape", [[2, 1], [2]])
+def test_a_batch_pipeline_has_a_leading_axis(shape: list[int]) -> None:
+    model = toy_model("rows")
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    asked = message(
+        model,
+        ("x0", "FP32", [2, 3], array.tobytes()),
+        ("x1", "BYTES", shape, write_raw(["a", "b"])),
+    )
+    inputs = decode(model, asked).inputs
+    assert np.array_equal(inputs["x0"], array)
+    assert list(inputs["x1"]) == ["a", "b"]
+    strings = np.array(["a", "b"], object)
+    answer = encode_response(model, Response("", {"y0": array, "y1": strings}))
+    assert [list(output.shape) for output in answer.outputs] == [[2, 3], [2, 1]]
+    assert answer.raw_output_contents[1] == write_raw(["a", "b"])
+
+
+def test_a_list_of_one_shape_is_a_tensor_with_one_more_axis() -> None:
+    model = toy_model("quads")
+    array = np.arange(16, dtype=np.float32).reshape(2, 4, 2)
+    items = decode(model, message(model, ("x0", "FP32", [2, 4, 2], array.tobytes()))).inputs["x0"]
+    assert len(items) == 2
+    assert np.array_equal(items[1], array[1])
+    answer = encode_response(model, Response("", {"y0": items}))
+    assert list(answer.outputs[0].shape) == [2, 4, 2]
+    assert answer.raw_output_contents[0] == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "datatype"), [("quads", [0, 4, 2], "FP32"), ("words", [0], "BYTES")]
+)
+def test_b01_an_empty_list_keeps_dtype_and_rank(
+    name: str, shape: list[int], datatype: str
+) -> None:
+    model = toy_model(name)
+    response = Response("", {"y0": []})
+    output = encode_response(model, response).outputs[0]
+    assert (output.datatype, list(output.shape)) == (datatype, shape)
+    written = json.loads(encode_body(model, response, BinaryOutputs(False)).body)["outputs"][0]
+    assert (written["datatype"], written["shape"], written["data"]) == (datatype, shape, [])
+
+
+def test_items_of_different_shape_are_flat_values_and_their_shapes() -> None:
+    model = toy_model("ragged")
+    items = [np.full((2, width), width, np.float32) for width in (1, 3)]
+    answer = encode_response(model, Response("", {"y0": items}))
+    assert [output.name for output in answer.outputs] == ["y0", "y0_shape"]
+    assert [list(output.shape) for output in answer.outputs] == [[8], [2, 2]]
+    assert np.frombuffer(answer.raw_output_contents[0], "<f4").tolist() == [1.0] * 2 + [3.0] * 6
+    assert np.frombuffer(answer.raw_output_contents[1], "<i8").tolist() == [2, 1, 2, 3]
+    flat, shapes = answer.raw_output_contents
+    asked = message(model, ("x0", "FP32", [8], flat), ("x0_shape", "INT64", [2, 2], shapes))
+    again = decode(model, asked).inputs["x0"]
+    assert all(np.array_equal(one, other) for one, other in zip(again, items, strict=True))
+
+
+def test_no_items_of_different_shape_have_no_values_and_no_shapes() -> None:
+    answer = encode_response(toy_model("ragged"), Response("", {"y0": []}))
+    assert [list(output.shape) for output in answer.outputs] == [[0], [0, 2]]
+    assert [output.datatype for output in answer.outputs] == ["FP32", "INT64"]
+
+
+def test_lists_in_a_batch_are_ragged_by_row() -> None:
+    model = toy_model("rows_of_lists")
+    rows = [[np.array([1, 2], np.float32)], []]
+    answer = encode_response(model, Response("", {"y0": rows}))
+    assert np.frombuffer(answer.raw_output_contents[1], "<i8").tolist() == [1, 2, 0, 2]
+    flat, shapes = answer.raw_output_contents
+    asked = message(model, ("x0", "FP32", [2], flat), ("x0_shape", "INT64", [2, 2], shapes))
+    again = decode(model, asked).inputs["x0"]
+    assert [len(row) for row in again] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "complaint"),
+    [
+        ([[2, 3]], "speaks of 6 values, but `x0` holds 2"),
+        ([[2, -1]], "negative dimension"),
+        ([[2**40, 2**40]], "too many elements"),
+    ],
+)
+def test_shapes_that_do_not_add_up_are_refused(shapes: list[list[int]], complaint: str) -> None:
+    model = toy_model("ragged")
+    asked = message(
+        model,
+        ("x0", "FP32", [2], np.zeros(2, np.float32).tobytes()),
+        ("x0_shape", "INT64", [len(shapes), 2], np.array(shapes, np.int64).tobytes()),
+    )
+    with pytest.raises(RequestError, match=complaint):
+        decode(model, asked)
+
+
+def test_shapes_without_their_values_are_refused() -> None:
+    asked = message(toy_model("ragged"), ("x0_shape", "INT64", [0, 2], b""))
+    with pytest.raises(RequestError, match="came without `x0`"):
+        decode(toy_model("ragged"), asked)
+
+
+def test_an_absent_optional_result_is_left_out() -> None:
+    model = optional_model()
+    assert not encode_response(model, Response("", {"y": None})).outputs
+
+
+@pytest.mark.parametrize(
+    ("shape", "complaint"),
+    [
+        ([-1], "negative dimension"),
+        ([-5], "negative dimension"),
+        ([2**63 - 1], "too many elements"),
+        ([4, 4], r"wants shape \[-1\], got \[4, 4\]"),
+        ([1] * 100, "wants shape"),
+    ],
+)
+def test_b04_bad_dimensions_are_refused_by_name(shape: list[int], complaint: str) -> None:
+    model = toy_model("echo_f32")
+    with pytest.raises(RequestError, match=complaint) as error:
+        decode(model, message(model, ("x0", "FP32", shape, bytes(64))))
+    assert "`x0`" in str(error.value)
+    with pytest.raises(RequestError, match=complaint):
+        decode_json(model, {"inputs": [json_input("x0", "FP32", shape, [0.0])]})
+
+
+def test_b04_dimensions_whose_product_overflows_are_refused() -> None:
+    model = toy_model("matrix")
+    for shape in ([2**32, 2**33], [0, 2**62]):
+        with pytest.raises(RequestError, match="too many elements"):
+            decode(model, message(model, ("x0", "FP32", shape, b"")))
+
+
+@pytest.mark.parametrize("size", [32, 128])
+def test_b05_bytes_that_are_not_the_shape_are_refused(size: int) -> None:
+    model = toy_model("echo_f32")
+    with pytest.raises(RequestError, match=f"`x0`: 16 elements of FP32 are 64 bytes, but {size}"):
+        decode(model, message(model, ("x0", "FP32", [16], bytes(size))))
+
+
+def test_b12_unknown_names_are_answered_with_the_valid_ones() -> None:
+    model = toy_model("two")
+    with pytest.raises(RequestError, match="no input 'zz'; the inputs are `x0`, `x1`"):
+        decode(model, message(model, ("zz", "FP32", [1], bytes(4))))
+    asked = message(model, ("x0", "FP32", [1], bytes(4)))
+    asked.outputs.add(name="zz")
+    with pytest.raises(RequestError, match="no output 'zz'; the outputs are `y0`, `y1`"):
+        decode(model, asked)
+
+
+def test_an_input_given_twice_is_refused() -> None:
+    model = toy_model("echo_f32")
+    tensor = ("x0", "FP32", [1], bytes(4))
+    with pytest.raises(RequestError, match="given twice"):
+        decode(model, message(model, tensor, tensor))
+
+
+def test_a_wrong_datatype_is_refused() -> None:
+    model = toy_model("echo_f32")
+    with pytest.raises(RequestError, match="wants FP32, got 'INT32'"):
+        decode(model, message(model, ("x0", "INT32", [1], bytes(4))))
+
+
+def test_timeout_and_priority_reach_the_request_and_the_shorter_time_counts() -> None:
+    model = toy_model("echo_f32")
+    asked = message(model, ("x0", "FP32", [1], bytes(4)))
+    asked.parameters["timeout"].int64_param = 250_000
+    asked.parameters["priority"].uint64_param = 2
+    asked.parameters["user"].string_param = "me"
+    request = decode(model, asked, remaining=9.0)
+    assert (request.deadline, request.priority) == (10.25, 2)
+    assert request.parameters == {"user": "me"}
+    assert decode(model, asked, remaining=0.125).deadline == 10.125
+
+
+@pytest.mark.parametrize("name", ["sequence_id", "sequence_start"])
+def test_parameters_of_extensions_not_served_are_refused(name: str) -> None:
+    model = toy_model("echo_f32")
+    asked = message(model, ("x0", "FP32", [1], bytes(4)))
+    asked.parameters[name].int64_param = 1
+    with pytest.raises(Fault, match="the extension sequence") as error:
+        decode(model, asked)
+    assert error.value.code is Code.UNSUPPORTED
+
+
+def test_classification_is_refused_in_both_encodings() -> None:
+    model = toy_model("echo_f32")
+    asked = message(model, ("x0", "FP32", [1], bytes(4)))
+    asked.outputs.add(name="y0").parameters["classification"].int64_param = 3
+    with pytest.raises(Fault, match="classification"):
+        decode(model, asked)
+    content = {
+        "inputs": [json_input("x0", "FP32", [1], [1])],
+        "outputs": [{"name": "y0", "parameters": {"classification": 3}}],
+    }
+    with pytest.raises(Fault, match="classification"):
+        decode_json(model, content)
+
+
+def test_too_many_raw_entries_are_refused() -> None:
+    model = toy_model("echo_f32")
+    asked = message(model, ("x0", "FP32", [1], bytes(4)))
+    asked.raw_input_contents.append(b"more")
+    with pytest.raises(RequestError, match="1 inputs, but raw_input_contents has 2"):
+        decode(model, asked)
+
+
+@pytest.mark.parametrize("data", [[[1, 2, 3], [4, 5, 6], [7, 8, 9]], [1, 2, 3, 4, 5, 6, 7, 8, 9]])
+def test_json_data_may_be_nested_or_flat(data: object) -> None:
+    model = toy_model("matrix")
+    request = decode_json(model, {"inputs": [json_input("x0", "FP32", [3, 3], data)]})
+    assert request.inputs["x0"].tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("datatype", "model", "data"),
+    [
+        ("FP32", "echo_f32", ["a"]),
+        ("FP32", "echo_f32", [True]),
+        ("FP32", "echo_f32", [1e300]),
+        ("FP32", "echo_f32", [None]),
+        ("FP32", "echo_f32", {"a": 1}),
+        ("FP32", "echo_f32", 1.0),
+        ("FP32", "echo_f32", [1.0, 2.0]),
+        ("FP32", "echo_f32", [[[[[[[[[[1]]]]]]]]]]),
+        ("INT8", "echo_i8", [128]),
+        ("INT8", "echo_i8", [1.5]),
+        ("UINT8", "echo_u8", [-1]),
+        ("INT64", "echo_i64", [2**64]),
+        ("BOOL", "echo_bool", [2]),
+        ("BYTES", "echo_string", [1]),
+    ],
+)
+def test_json_data_that_is_not_the_datatype_is_refused(
+    datatype: str, model: str, data: object
+) -> None:
+    content = json.dumps({"inputs": [json_input("x0", datatype, [1], data)]}).encode()
+    with pytest.raises(RequestError, match="`x0`"):
+        decode_body(toy_model(model), content, None, LIMITS, 0.0)
+
+
+@pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
+def test_b28_tokens_that_are_not_json_are_refused(token: str) -> None:
+    body = f'{{"inputs":[{{"name":"x0","datatype":"FP32","shape":[1],"data":[{token}]}}]}}'
+    with pytest.raises(RequestError):
+        decode_body(toy_model("echo_f32"), body.encode(), None, LIMITS, 0.0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_b28_an_answer_that_json_cannot_say_is_refused_and_binary_says_it(value: float) -> None:
+    model = toy_model("echo_f32")
+    response = Response("", {"y0": np.array([value], np.float32)})
+    with pytest.raises(RequestError, match="`y0` holds NaN or infinity.*`binary_data`"):
+        encode_body(model, response, BinaryOutputs(False))
+    body, length = encode_body(model, response, BinaryOutputs(True))
+    assert body[length:] == np.float32(value).tobytes()
+
+
+def test_b28_bytes_that_json_cannot_say_are_refused() -> None:
+    response = Response("", {"y0": b"\xff"})
+    with pytest.raises(RequestError, match="no UTF-8"):
+        encode_body(toy_model("scalar_bytes"), response, BinaryOutputs(False))
+
+
+def test_outputs_are_binary_as_asked_one_by_one_or_all_together() -> None:
+    model = toy_model("two")
+    inputs = [json_input("x0", "FP32", [1], [1]), json_input("x1", "BYTES", [1], ["a"])]
+    outputs = [{"name": "y1", "parameters": {"binary_data": False}}, {"name": "y0"}]
+    content = {
+        "inputs": inputs,
+        "outputs": outputs,
+        "parameters": {"binary_data_output": True},
+    }
+    decoded = decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0)
+    assert decoded.request.outputs == ("y1", "y0")
+    assert decoded.binary.wants("y0", "y0")
+    assert not decoded.binary.wants("y1", "y1")
+
+
+def test_a_body_without_json_is_the_only_input() -> None:
+    decoded = decode_body(toy_model("scalar_bytes"), b"\xff\xd8", 0, LIMITS, 0.0)
+    assert decoded.request.inputs == {"x0": b"\xff\xd8"}
+    numbers = decode_body(toy_model("echo_f32"), np.zeros(3, "<f4").tobytes(), 0, LIMITS, 0.0)
+    assert numbers.request.inputs["x0"].shape == (3,)
+    with pytest.raises(RequestError, match="needs one input"):
+        decode_body(toy_model("two"), b"", 0, LIMITS, 0.0)
+    with pytest.raises(RequestError, match="3 bytes"):
+        decode_body(toy_model("echo_f32"), b"abc", 0, LIMITS, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "complaint"),
+    [
+        (8, None, "8, but 4 bytes are left"),
+        (3, None, "1 bytes of the body belong to no input"),
+        (4, 10_000, "Inference-Header-Content-Length is 10000"),
+        (-1, None, "no infer request"),
+    ],
+)
+def test_binary_sizes_that_do_not_add_up_are_refused(
+    size: int, length: int | None, complaint: str
+) -> None:
+    tensor = {"name": "x0", "datatype": "FP32", "shape": [1]}
+    tensor["parameters"] = {"binary_data_size": size}
+    head = msgspec.json.encode({"inputs": [tensor]})
+    body = head + bytes(4)
+    with pytest.raises(RequestError, match=complaint):
+        decode_body(toy_model("echo_f32"), body, length or len(head), LIMITS, 0.0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"inputs": 3}',
+        b'{"inputs": [{}]}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"inputs":[{"name":"x0","datatype":"FP32","shape":[1],"data":' + b"[" * 100_000,
+        b'{"inputs":' + b'{"a":' * 100_000,
+    ],
+)
+def test_b29_bodies_that_are_no_request_are_refused(body: bytes) -> None:
+    with pytest.raises(RequestError):
+        decode_body(toy_model("echo_f32"), body, None, LIMITS, 0.0)
