@@ -95,14 +95,15 @@ class Dims:
     def join(self, left: Dim, right: Dim) -> Dim | None:
         """Return a dimension that stands for either (two arms of an `if`), None for 3 and 4.
 
-        Sizes of which one is known only at run time give a new one that is too.
+        Sizes of which one is known only at run time give a new one that is too. So does 0: one
+        arm may give nothing.
         """
         left, right = self.resolve(left), self.resolve(right)
         if left == right:
             return left
         if isinstance(left, DimAny) or isinstance(right, DimAny):
             return self.fresh("_")
-        if self._has(left, _Kind.FRESH) or self._has(right, _Kind.FRESH):
+        if 0 in (left, right) or self._has(left, _Kind.FRESH) or self._has(right, _Kind.FRESH):
             name = left.name if isinstance(left, DimVar) else "_"
             return self.fresh(name)
         return self.resolve(left) if self.unify(left, right) else None

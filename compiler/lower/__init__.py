@@ -35,13 +35,19 @@ class Lowered:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def lower(module: ast.Module, source: Source, *, need_models: bool) -> Lowered:
+def lower(
+    module: ast.Module,
+    source: Source,
+    *,
+    need_models: bool,
+    stubbed: frozenset[str] = frozenset(),
+) -> Lowered:
     """Check a module and return the graph of each pipeline it defines.
 
     With `need_models` every model file must be there and its bytes go into the graph; without,
-    files of models whose signature is declared may be missing.
+    files of models whose signature is declared may be missing. So may those of `stubbed` models.
     """
-    session = Session(Problems(), load_catalog(), need_models)
+    session = Session(Problems(), load_catalog(), need_models, stubbed)
     loading = Loading(session)
     file = loading.read(module, source)
     routines = Routines(session)

@@ -120,7 +120,7 @@ def join(left: Type, right: Type, dims: Dims) -> Type | None:
         case _ if left == UNKNOWN or right == UNKNOWN:
             return UNKNOWN
         case OptionalType(), _:
-            return _optional(join(left.item, _bare(right), dims))
+            return _optional(join(left.item, bare(right), dims))
         case _, OptionalType():
             return _optional(join(left, right.item, dims))
         case TensorType(), TensorType():
@@ -199,7 +199,8 @@ def _optional(type: Type | None) -> Type | None:
     return None if type is None or type == UNKNOWN else OptionalType(type)
 
 
-def _bare(type: Type) -> Type:
+def bare(type: Type) -> Type:
+    """Return the type of what an optional value is when it is there."""
     return type.item if isinstance(type, OptionalType) else type
 
 

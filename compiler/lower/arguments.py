@@ -38,6 +38,7 @@ def bind(
     positional = [slot for slot in slots if not slot.keyword]
     complete, named = True, False
     place = 0
+    unknown = any(one.name is not None and one.name.text not in by_name for one in call.arguments)
     for argument in call.arguments:
         if argument.name is None and named:
             problems.error(
@@ -67,6 +68,9 @@ def bind(
             complete &= _by_name(argument, argument.name, callee, by_name, found, note, problems)
     for slot in slots:
         if slot.required and not found[slot.name]:
+            complete = False
+            if unknown:
+                continue  # most likely it is given by a wrong name
             problems.error(
                 "HR208",
                 f"`{callee}` needs `{slot.name}`, which is not given",
@@ -74,7 +78,6 @@ def bind(
                 f"`{slot.name}` is missing",
                 notes=note,
             )
-            complete = False
     return Bound(_collect(slots, found), complete)
 
 

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ...dsl import ast
 from ...dsl.source import Span
 from ...dsl.types import UNKNOWN, Dim, DimVar, Field, Type
+from ...stdlib.op import Literal
 from ..assets import LOADERS, Asset, Missing, Unreadable, locate, metadata_lines
+from ..graph import Constant, Node, OpCall, Value
 from ..signatures import NotOnnx
 from .agree import compare, rename
 from .body import Body, Whole
@@ -14,7 +18,7 @@ from .entities import Entity, File, Mistaken, NamedConstant, Routine
 from .expressions import evaluate
 from .literals import LiteralError, typed
 from .mismatch import report_mismatch
-from .operands import BROKEN, Broken, Known, Operand, Record, Single
+from .operands import BROKEN, Broken, Known, Made, Operand, Record, Single
 from .problems import did_you_mean
 from .scope import Scope
 from .session import Session
@@ -63,14 +67,17 @@ def evaluate_constant(expr: ast.Expr, file: File, session: Session) -> Known | N
     """Return the value of an expression of literals; None after a mistake."""
     body = constant_body(file, session)
     single = body.single(expr)
-    if isinstance(single, Known) and not body.nodes:
+    if isinstance(single, Known):
         return single
+    computed = _computed(body.nodes, single.value) if isinstance(single, Made) else None
+    if computed is not None:
+        return computed
     if not isinstance(single, Broken):
         session.problems.error(
             "HR219",
             "this must be known when compiling",
             expr.span,
-            notes=("literals, constants and operators on them are",),
+            notes=("literals, constants, and operators and ops on them are",),
         )
     return None
 
@@ -80,6 +87,29 @@ def constant_body(file: File, session: Session) -> Body:
     return Body(
         session.problems, session.catalog, Whole(), Scope(file), [], evaluate, _refuse_routine
     )
+
+
+def _computed(nodes: Sequence[Node], wanted: Value) -> Known | None:
+    """Run ops on literals; None when something else is among the nodes, or an op fails."""
+    known: dict[Value, Literal] = {}
+    for node in nodes:
+        match node.kind:
+            case Constant(literal=literal):
+                known[node.outputs[0]] = literal
+            case OpCall(op=op):
+                try:
+                    results = op.reference(*(known[value] for value in node.inputs))
+                except (ArithmeticError, ValueError, TypeError, KeyError):
+                    return None
+                rows = results if isinstance(results, tuple) else (results,)
+                for output, result in zip(node.outputs, rows, strict=True):
+                    if not isinstance(result, str | bytes | np.ndarray | np.generic):
+                        return None
+                    scalar = isinstance(result, str | bytes)
+                    known[output] = result if scalar else np.asarray(result)
+            case _:
+                return None
+    return Known(known[wanted], wanted.type)
 
 
 def _refuse_routine(body: Body, routine: Routine, _: tuple[Single, ...], span: Span) -> Operand:

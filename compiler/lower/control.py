@@ -77,15 +77,18 @@ def lower_for(body: Body, expr: ast.For, names: tuple[str, ...]) -> Operand:
         _report_no_yield(inner, expr, last)
         return BROKEN
     fields = named_fields(inner, last.fields, "")
-    results = [(name, inner.single(one.value, (name,) if name else ())) for name, one in fields]
+    results = [
+        (name, inner.single(one.value, (name,) if name else ()), one.value.span)
+        for name, one in fields
+    ]
     keep = None if last.when is None else condition(inner, last.when, "when")
     inner.scope.close(body.problems)
-    broken = [single for _, single in results if isinstance(single, Broken)]
+    broken = [single for _, single, _ in results if isinstance(single, Broken)]
     if broken or not results or keep == BROKEN or any(p.type == UNKNOWN for p in params):
-        return Record(tuple((n, BROKEN) for n, _ in results)) if results[1:] else BROKEN
+        return Record(tuple((n, BROKEN) for n, _, _ in results)) if results[1:] else BROKEN
     region = _region(inner, params, results, keep, last)
     return _add_for(
-        body, expr, sources, region, [n for n, _ in results], keep is not None, mark, names
+        body, expr, sources, region, [n for n, _, _ in results], keep is not None, mark, names
     )
 
 
@@ -311,14 +314,11 @@ def _count(
 def _region(
     inner: Body,
     params: tuple[Value, ...],
-    results: Sequence[tuple[str, Single]],
+    results: Sequence[tuple[str, Single, Span]],
     keep: Single | None,
     last: ast.Yield,
 ) -> Region:
-    values = [
-        inner.value(single, binding.value.span, name or "item")
-        for (name, single), binding in zip(results, last.fields, strict=True)
-    ]
+    values = [inner.value(single, span, name or "item") for name, single, span in results]
     if keep is not None and last.when is not None:
         values.append(inner.value(keep, last.when.span, "when"))
     return Region(params, tuple(inner.nodes), tuple(values))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ...dsl import ast
 from ...dsl.types import Signature, TensorType
 from ..signatures import FileSignature, FileTensor
+from .agree import bare
 from .problems import Problems, did_you_mean
 
 
@@ -38,9 +39,12 @@ def choose_axes(
 
 
 def matched(names: Sequence[str], tensors: Sequence[FileTensor]) -> list[FileTensor]:
-    """Pair declared names with a file's tensors: by name where equal, else in order."""
+    """Pair declared names with a file's tensors: by name where equal, else in order.
+
+    Tensors with a default in the file are paired by name only.
+    """
     by_name = {one.name: one for one in tensors}
-    others = iter([one for one in tensors if one.name not in names])
+    others = iter([one for one in tensors if one.name not in names and not one.optional])
     pairs = [by_name.get(name) or next(others, None) for name in names]
     return [one for one in pairs if one is not None]
 
@@ -99,8 +103,9 @@ def _written(
 
 def _is_within(declared: Signature, name: str, axis: int) -> bool:
     for field in (*declared.params, *declared.results):
-        if field.name == name and isinstance(field.type, TensorType):
-            return axis <= len(field.type.dims)
+        type = bare(field.type)
+        if field.name == name and isinstance(type, TensorType):
+            return axis <= len(type.dims)
     return True
 
 
@@ -116,7 +121,7 @@ def _freed(
     freed: list[tuple[str, int]] = []
     before = problems.errors
     pairs = [
-        *zip(inputs, matched(inputs, found.required_inputs), axes.inputs, strict=False),
+        *zip(inputs, matched(inputs, found.inputs), axes.inputs, strict=False),
         *zip(outputs, matched(outputs, found.outputs), axes.outputs, strict=False),
     ]
     spans = {name.text: name.span for name, _ in written}

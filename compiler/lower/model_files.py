@@ -6,13 +6,14 @@ Equal names may be declared for sizes that the file names differently: files mis
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from ...dsl import ast
 from ...dsl.linear import variables
 from ...dsl.source import Span
-from ...dsl.types import ANY_DIM, Dim, DimVar, DType, Field, Signature, TensorType
+from ...dsl.types import ANY_DIM, Dim, DimVar, DType, Field, OptionalType, Signature, TensorType
 from ..signatures import FileDim, FileSignature, FileTensor
+from .agree import bare, type_dims
 from .model_axes import Axes, matched
 from .problems import Problems
 
@@ -41,13 +42,13 @@ def match_file(
     """
     before = problems.errors
     compare = _Comparison(item, declared, found, problems)
-    inputs = compare.count("input", declared.params, found.required_inputs)
+    inputs = compare.count("input", declared.params, compare.inputs())
     outputs = compare.count("output", declared.results, found.outputs)
     if problems.errors > before:
         return None
     assert item.params is not None
     assert item.results is not None
-    known = {v for f in declared.params for dim in _dims(f) for v in variables(dim)}
+    known = {v for f in declared.params for dim in type_dims(f.type) for v in variables(dim)}
     params = compare.all(item.params, declared.params, inputs, axes.inputs, _is_name)
     results = compare.all(
         item.results, declared.results, outputs, axes.outputs, lambda dim: dim in known
@@ -67,8 +68,21 @@ class _Comparison:
     def __init__(
         self, item: ast.Model, declared: Signature, found: FileSignature, problems: Problems
     ) -> None:
-        self._item, self._problems = item, problems
+        self._item, self._declared, self._found = item, declared, found
+        self._problems = problems
         self._notes = (f"declared: {declared}", f"the file: {found}")
+
+    def inputs(self) -> list[FileTensor]:
+        """Return the file's inputs without those that have a default and are not declared."""
+        declared = {field.name: field for field in self._declared.params}
+        for one in self._found.required_inputs:
+            if one.name in declared and isinstance(declared[one.name].type, OptionalType):
+                self._report(
+                    "HR303",
+                    f"`{one.name}` is declared optional, but the file needs it",
+                    self._item.name.span,
+                )
+        return [one for one in self._found.inputs if not one.optional or one.name in declared]
 
     def count(
         self, what: str, fields: Sequence[Field], tensors: Sequence[FileTensor]
@@ -93,10 +107,12 @@ class _Comparison:
         must_be_open: Callable[[Dim], bool],
     ) -> tuple[Field, ...]:
         rows = zip(params, fields, tensors, axes, strict=True)
-        return tuple(
-            Field(field.name, self._one(param.type.span, field, tensor, axis, must_be_open))
-            for param, field, tensor, axis in rows
-        )
+        compared: list[Field] = []
+        for param, field, tensor, axis in rows:
+            type = self._one(param.type.span, field, tensor, axis, must_be_open)
+            optional = isinstance(field.type, OptionalType)
+            compared.append(Field(field.name, OptionalType(type) if optional else type))
+        return tuple(compared)
 
     def _one(
         self,
@@ -106,7 +122,7 @@ class _Comparison:
         axis: int | None,
         must_be_open: Callable[[Dim], bool],
     ) -> TensorType:
-        type = field.type
+        type = bare(field.type)
         assert isinstance(type, TensorType)  # `model_items` lets nothing else through
         wanted = DType.STRING if type.dtype is DType.BYTES else type.dtype
         if tensor.dtype is not wanted:
@@ -231,10 +247,6 @@ def _named(dim: FileDim, names: _Names) -> Dim:
 
 def _without(dims: Sequence[FileDim], axis: int | None) -> list[FileDim]:
     return [dim for i, dim in enumerate(dims) if i != axis]
-
-
-def _dims(field: Field) -> Iterable[Dim]:
-    return field.type.dims if isinstance(field.type, TensorType) else ()
 
 
 def _is_name(dim: Dim) -> bool:

@@ -17,7 +17,7 @@ from ...dsl.types import UNKNOWN, Signature, TensorType
 from ..assets import Missing, locate
 from ..graph import Blob, ModelDef
 from ..signatures import FileSignature, NotOnnx
-from .agree import type_dims
+from .agree import bare, type_dims
 from .constants import read_defaults
 from .entities import Constraint, Entity, File, Mistaken, NamedModel
 from .model_axes import Axes, choose_axes
@@ -66,7 +66,7 @@ def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
     if definition is None or problems.errors > before:
         return None
     _require_names(item, definition.signature, problems)
-    if session.need_models and found is not None:
+    if session.needs(definition.name) and found is not None:
         definition = replace(definition, content=_pack(item, found, axes, session))
     defaults = read_defaults(item.params or (), definition.signature.params, file, session)
     where = tuple(
@@ -99,15 +99,14 @@ def _require_served(item: ast.Model, problems: Problems) -> None:
 def _require_tensors(item: ast.Model, declared: Signature, problems: Problems) -> None:
     """A model takes and gives tensors; only an input may be optional."""
     pairs = [
-        *zip(item.params or (), declared.params, strict=False),
-        *zip(item.results or (), declared.results, strict=False),
+        *((p, f, bare(f.type)) for p, f in zip(item.params or (), declared.params, strict=False)),
+        *((p, f, f.type) for p, f in zip(item.results or (), declared.results, strict=False)),
     ]
-    for param, field in pairs:
-        type = field.type
+    for param, field, type in pairs:
         if type != UNKNOWN and not isinstance(type, TensorType):
             problems.error(
                 "HR321",
-                f"`{item.name.text}` has `{field.name}`: {type}, but a model takes and gives "
+                f"`{item.name.text}` has `{field.name}`: {field.type}, but a model takes and gives "
                 "tensors that are always there",
                 param.type.span,
             )
@@ -119,7 +118,7 @@ def _find(item: ast.Model, declared: bool, file: File, session: Session) -> Foun
     try:
         path = locate(location.value, file.source.directory)
     except Missing as missing:
-        if declared and not session.need_models:
+        if declared and not session.needs(file.prefix + item.name.text):
             return None
         code = "HR313" if missing.package else "HR301"
         what = missing.message if missing.package else f"no model file `{location.value}`"

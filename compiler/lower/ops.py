@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
 
 from ...dsl import ast
 from ...dsl.source import Span
@@ -53,6 +56,7 @@ def lower_op(body: Body, call: ast.Call, op: Op, callee: str, names: tuple[str, 
         if param.constant:
             for single, expr in zip(values, given[param.name], strict=True):
                 sound &= _require_known(body, single, expr, callee, param)
+            values = [plain(single) for single in values]
         if not arguments and param.has_default:
             values = [default_of(param)]
         inputs += values
@@ -114,6 +118,13 @@ def of_literal(literal: Literal) -> Known:
             return Known(literal, TEXT)
         case _:
             return Known(literal, TEXT)  # strings, and dtypes, which only a rule looks at
+
+
+def plain(single: Single) -> Single:
+    """Return a literal as Python values: what decides types and shapes needs no dtype."""
+    if not isinstance(single, Known) or not isinstance(single.literal, np.ndarray):
+        return single
+    return Known(_tuples(single.literal.tolist()), single.type)
 
 
 def record(names: Sequence[str], singles: Sequence[Single]) -> Record:
@@ -204,6 +215,12 @@ def _report(
         secondary=made_here(body, expr) if expr is not call else (),
         help=in_terms_of_arguments(error.help, given) if error.help else None,
     )
+
+
+def _tuples(value: object) -> Literal:
+    if isinstance(value, list):
+        return tuple(_tuples(one) for one in cast("list[object]", value))
+    return cast("bool | int | float | str | bytes", value)  # what arrays of our dtypes hold
 
 
 def _with_default(param: OpParam) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ...dsl.source import Span
 from .entities import Entity, File, UsedFamily, UsedFile
-from .operands import Operand
+from .operands import Broken, Operand, singles
 from .problems import Problems
 from .type_expressions import SCALARS, given_twice
 
@@ -58,7 +58,8 @@ class Scope:
     def close(self, problems: Problems) -> None:
         """Warn of names that nothing has used."""
         for name, local in self._locals.items():
-            if name not in self._used and not local.parameter:
+            broken = any(isinstance(single, Broken) for single in singles(local.operand))
+            if name not in self._used and not local.parameter and not broken:
                 problems.warning(
                     "HR109",
                     f"`{name}` is never used",

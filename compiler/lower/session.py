@@ -12,17 +12,23 @@ from .problems import Problems
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """`need_models` is False for a check, which does without model files where it can."""
+    """`need_models` is False for a check, which does without model files where it can; so does a
+    compilation for models that it stubs."""
 
     problems: Problems
     catalog: Catalog
     need_models: bool
+    stubbed: frozenset[str] = frozenset()
     _signatures: dict[Path, FileSignature | NotOnnx] = field(
         default_factory=dict[Path, "FileSignature | NotOnnx"]
     )
     _blobs: dict[tuple[Path, tuple[tuple[str, int], ...]], Blob] = field(
         default_factory=dict[tuple[Path, "tuple[tuple[str, int], ...]"], Blob]
     )
+
+    def needs(self, model: str) -> bool:
+        """Whether the file of a model must be there."""
+        return self.need_models and model not in self.stubbed
 
     def onnx_signature(self, path: Path) -> FileSignature:
         """Return the signature of an ONNX file, read once; raises NotOnnx or OSError."""
