@@ -116,7 +116,7 @@ def main() -> int:
         outcomes = [compare(rows, arguments.rounds, arguments.calls) for rows in (WIDTH, "N")]
     notes = [
         f"{outcome.subject}: fixed cost over one session.run of the merged graph "
-        f"{duration(outcome.timings[0].median - outcome.timings[2].median)}"
+        f"{duration(outcome.ratios[1].extra)}"
         for outcome in outcomes
     ]
     report("chain", outcomes, notes)

@@ -44,7 +44,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A peer's time over ours, within each round: median, quartiles, extremes."""
+    """A peer's time over ours, within each round: median, quartiles, extremes.
+
+    `extra` is how many seconds a call of ours takes more, the median over rounds.
+    """
 
     peer: str
     median: float
@@ -52,6 +55,7 @@ class Ratio:
     high: float
     least: float
     most: float
+    extra: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,8 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _ratio(peer: str, ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     values = [their / our for their, our in zip(theirs, ours, strict=True)]
-    return Ratio(peer, *_quartiles(values), least=min(values), most=max(values))
+    extra = statistics.median(our - their for their, our in zip(theirs, ours, strict=True))
+    return Ratio(peer, *_quartiles(values), least=min(values), most=max(values), extra=extra)
 
 
 @contextmanager

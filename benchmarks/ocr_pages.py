@@ -17,7 +17,7 @@ import headrace
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "ocr"
 AT_ONCE = 8
-PEERS: dict[str, dict[str, int]] = {"ocr": {"rec_batch_num": 1}, "ocr_chunked": {}}
+PEERS: dict[str, dict[str, Any]] = {"ocr": {"rec_batch_num": 1}, "ocr_chunked": {}}
 
 
 def pages() -> dict[str, bytes]:
