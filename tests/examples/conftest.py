@@ -41,6 +41,12 @@ def encoded(image: Any, kind: str = "PNG", **options: object) -> bytes:  # Any: 
 
 
 @pytest.fixture(scope="session")
+def encode() -> Callable[..., bytes]:
+    """Return a function that makes an image file of a Pillow image."""
+    return encoded
+
+
+@pytest.fixture(scope="session")
 def page(render: ModuleType) -> Callable[[str], bytes]:
     """Return the image file of a page by its name: one that ships, or one drawn here."""
     from PIL import Image

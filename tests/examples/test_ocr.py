@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -102,8 +101,7 @@ def test_pages_submitted_at_once_get_their_own_lines(
 ) -> None:
     photos = [page(name) for name in ("sign", "blank", "slanted")] * 2
     expected = [app.ocr(photo=photo) for photo in photos]
-    with ThreadPoolExecutor(3) as callers:
-        futures = list(callers.map(lambda photo: app.ocr.submit(photo=photo), photos))
+    futures = [app.ocr.submit(photo=photo) for photo in photos]
     for future, alone in zip(futures, expected, strict=True):
         found = future.result(timeout=60)
         assert found.text.tolist() == alone.text.tolist()
