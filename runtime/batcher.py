@@ -137,6 +137,8 @@ class Batcher(Generic[Owner]):
 
     def head(self, now: float) -> tuple[tuple[bool, int], float] | None:
         """Return how urgent the batch is that `take` would return: rank, and ready since."""
+        if not self._lines:
+            return None
         ready = [(line.rank, line.ready) for line in self._lines.values() if line.ready <= now]
         return min(ready, default=None)
 

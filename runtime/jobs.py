@@ -1,7 +1,6 @@
 """Doing what the scheduler has decided: these run stages, and touch no queue."""
 
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from typing import TypeAlias
 
 from ..stdlib.op import Item
@@ -27,13 +26,13 @@ def advance(
     queued: Callable[[Stage], StageQueue | None],
 ) -> Advanced:
     """Go on with a request: from its start, or with the work (or its fault) that it waited for."""
-    begin = perf_counter()
+    begin = clock()
     try:
         return _walk(task, outcome, tally, clock, queued)
     except Exception as error:
         return own_fault(error, task.pipeline.plan.name)
     finally:
-        task.busy += perf_counter() - begin
+        task.busy += clock() - begin
 
 
 def _walk(

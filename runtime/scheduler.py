@@ -83,6 +83,7 @@ class Scheduler:
         self.in_flight = 0
         self.started = 0
         self._resumable: deque[Resume] = deque()
+        self._handed: deque[Task] = deque()
         self._lines: list[Batcher[Task]] = []
         for pipeline in pipelines:
             queueing = pipeline.plan.queueing or Queueing(queue_size, None, "reject")
@@ -107,9 +108,16 @@ class Scheduler:
         return [line.waiting for line in self._lines]
 
     def admit(self, task: Task, now: float, idle: int) -> bool:
-        """Put a new request in its line; False when that is full. `idle` workers are free."""
-        entry = Entry(task, 1, level=task.level)
-        if not self._lines[task.pipeline.index].add((entry,), now, idle):
+        """Take in a new request; False when its line is full. `idle` workers are free.
+
+        When one of them is for this request, it does not go through the line.
+        """
+        line, idle = self._lines[task.pipeline.index], idle - len(self._handed)
+        if idle > 0 and not self._resumable and not any(line.waiting for line in self._lines):
+            self._handed.append(task)
+            task.started = True
+            self.started += 1
+        elif not line.add((Entry(task, 1, level=task.level),), now, idle):
             return False
         self.in_flight += 1
         if task.deadline is not None:
@@ -150,10 +158,11 @@ class Scheduler:
 
     def next_job(self, now: float) -> Job | None:
         """Take the next thing to do; None when there is none at this moment."""
-        while self._resumable:
-            resume = self._resumable.popleft()
-            if not resume.task.done:
-                return resume
+        self._forget_done()
+        if self._resumable:
+            return self._resumable.popleft()
+        if self._handed:
+            return Start(self._handed.popleft())
         line = self._line(now)
         if line is not None and self._fills_batches(line):
             return self._start(line, now)
@@ -165,8 +174,11 @@ class Scheduler:
 
     def has_job(self, now: float) -> bool:
         """Whether `next_job` would find something."""
-        return bool(
-            self._resumable or self._line(now) is not None or self._ready_queue(now) is not None
+        self._forget_done()
+        return (
+            bool(self._resumable or self._handed)
+            or self._line(now) is not None
+            or self._ready_queue(now) is not None
         )
 
     def next_due(self) -> float | None:
@@ -225,10 +237,16 @@ class Scheduler:
         found = [task for line in self._lines for task in line.owners()]
         for queue in self._queues.values():
             found += [ticket.task for ticket in queue.batcher.owners()]
-        return found + [resume.task for resume in self._resumable]
+        return [*found, *self._handed, *(resume.task for resume in self._resumable)]
 
     def _batchers(self) -> "list[Batcher[Task] | Batcher[Ticket]]":
         return [*self._lines, *(queue.batcher for queue in self._queues.values())]
+
+    def _forget_done(self) -> None:
+        while self._resumable and self._resumable[0].task.done:
+            self._resumable.popleft()
+        while self._handed and self._handed[0].done:
+            self._handed.popleft()
 
     def _line(self, now: float) -> int | None:
         heads = [

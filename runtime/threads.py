@@ -65,9 +65,10 @@ class Workers:
         """Take out a request whose caller has cancelled it; what runs of it is not used."""
         with self._lock:
             dropped = self._scheduler.finish(task, self._clock())
+            if dropped:
+                self._answered()
         if dropped:
             self._metrics.tally().pipelines[task.pipeline.index].fail(Code.CANCELLED.value)
-            self._answered()
 
     def drain(self, timeout: float | None) -> bool:
         """Wait until every request is answered; False when `timeout` seconds were not enough."""
@@ -91,43 +92,37 @@ class Workers:
         with self._lock:
             waiting = self._scheduler.tasks()
         for task in waiting:
-            self._settle(task, Fault(Code.UNAVAILABLE, "the engine was closed"))
+            self._end(task, Fault(Code.UNAVAILABLE, "the engine was closed"))
 
     def _serve(self) -> None:
         tally = self._metrics.tally()
-        while (job := self._next_job()) is not None:
-            while job is not None:
-                job = self._do(job, tally)
-
-    def _next_job(self) -> Job | None:
         with self._lock:
-            while True:
-                now = self._clock()
-                job = self._scheduler.next_job(now)
-                if job is not None:
-                    self._idle -= 1
-                    self._wake_another(now)
-                    return job
+            self._idle -= 1
+            job = self._next()
+        while job is not None:
+            job = self._do(job, tally)
+
+    def _next(self) -> Job | None:
+        """Return this worker's next job, waiting for one; None to end. The lock is held."""
+        now = self._clock()
+        job = self._scheduler.next_job(now)
+        if job is None:
+            self._idle += 1
+            while job is None:
                 if self._stopping:
                     return None
                 due = self._watched = self._scheduler.next_due()
                 self._work.wait(None if due is None else max(0.0, due - now))
                 self._watched = None
-
-    def _take_more(self) -> Job | None:
-        """Return the next job of a worker that is busy still; None when it becomes idle."""
-        now = self._clock()
-        job = self._scheduler.next_job(now)
-        if job is None:
-            self._idle += 1
-        else:
+                now = self._clock()
+                job = self._scheduler.next_job(now)
+            self._idle -= 1
+        if self._idle:
             self._wake_another(now)
         return job
 
     def _wake_another(self, now: float) -> None:
         """Let an idle worker look, when there is work for it or a batch due before it wakes."""
-        if self._idle <= 0:
-            return
         due = self._scheduler.next_due()
         sooner = due is not None and (self._watched is None or due < self._watched)
         if sooner or self._scheduler.has_job(now):
@@ -141,45 +136,47 @@ class Workers:
                 job.queue.running -= 1
                 for delivery in deliveries:
                     self._scheduler.deliver(delivery, now)
-                return self._take_more()
+                return self._next()
         task = job.task
         if isinstance(job, Start):
             task.waited = self._clock() - task.admitted
         outcome = job.outcome if isinstance(job, Resume) else None
         reached = advance(task, outcome, tally, self._clock, self._scheduler.queue)
-        if isinstance(reached, Ticket):
-            return self._queue(reached)
-        if reached is not None:
-            self._settle(task, reached)
+        answered = False
+        if reached is not None and not isinstance(reached, Ticket):
+            answered = self._settle(task, reached, tally)
         with self._lock:
-            return self._take_more()
+            if isinstance(reached, Ticket):
+                # this worker is free in a moment: what it can serve does not count as waiting
+                if self._scheduler.enqueue(reached, self._clock(), self._idle + 1):
+                    self._watch_limits()
+            elif answered:
+                self._answered()
+            return self._next()
 
-    def _queue(self, ticket: Ticket) -> Job | None:
-        with self._lock:
-            now = self._clock()
-            # this worker is free in a moment: what it can serve does not count as waiting
-            if self._scheduler.enqueue(ticket, now, self._idle + 1):
-                self._watch_limits()
-            return self._take_more()
-
-    def _settle(self, task: Task, outcome: "dict[str, Item] | Fault") -> None:
-        """Answer a request, unless someone has done so already."""
+    def _settle(self, task: Task, outcome: "dict[str, Item] | Fault", tally: Tally) -> bool:
+        """Answer a request; False when someone has done so already."""
         now = self._clock()
         with self._lock:
             if not self._scheduler.finish(task, now):
-                return
-        count_outcome(self._metrics.tally(), task, outcome, now)
+                return False
+        count_outcome(tally, task, outcome, now)
         if isinstance(outcome, Fault):
             task.answer.fail(outcome)
         else:
             task.answer.give(outcome)
-        self._answered()
+        return True
+
+    def _end(self, task: Task, fault: Fault) -> None:
+        if self._settle(task, fault, self._metrics.tally()):
+            with self._lock:
+                self._answered()
 
     def _answered(self) -> None:
-        with self._lock:
-            self._scheduler.in_flight -= 1
-            if self._scheduler.in_flight == 0:
-                self._empty.notify_all()
+        """Note that a caller has the answer. The lock is held."""
+        self._scheduler.in_flight -= 1
+        if self._scheduler.in_flight == 0:
+            self._empty.notify_all()
 
     def _watch_limits(self) -> None:
         """See to it that someone wakes when the next time limit is reached."""
@@ -197,7 +194,7 @@ class Workers:
     def _keep_limits(self) -> None:
         while (over := self._next_expired()) is not None:
             for task, fault in over:
-                self._settle(task, fault)
+                self._end(task, fault)
 
     def _next_expired(self) -> "list[tuple[Task, Fault]] | None":
         with self._lock:
