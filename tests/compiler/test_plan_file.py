@@ -2,9 +2,11 @@
 
 import json
 import math
+import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
@@ -308,6 +310,12 @@ def test_a_file_cut_short_anywhere_is_said_to_be_truncated(length: int) -> None:
     assert refusal(FILE[:length]).code == "HR411"
 
 
+def test_a_header_that_counts_too_few_bytes_is_seen() -> None:
+    body = FILE[FILE.index(b"PK") :]
+    head = f"headrace plan 1\nsha256 {digest_of(body)} {len(body) - 1}\n".encode()
+    assert refusal(head + body).code == "HR412"
+
+
 def test_bytes_after_the_end_are_seen() -> None:
     assert refusal(FILE + b"\n").code == "HR412"
 
@@ -353,6 +361,16 @@ def test_a_compressed_member_is_refused_before_it_inflates() -> None:
     bomb = rebuilt([("plan.json", b"0" * 10_000_000)], zipfile.ZIP_DEFLATED)
     assert len(bomb) < 20_000
     assert "is compressed" in refusal(bomb).message
+
+
+def test_members_that_overlap_are_refused() -> None:
+    content = rebuilt([("outer", b"x" * 100), ("inner", b"y" * 5000)])
+    body = bytearray(content[content.index(b"PK") :])
+    size = body.index(b"PK\1\2") - len("outer") - 30  # the first now holds the second as well
+    crc = zlib.crc32(body[35 : 35 + size])
+    for at in (14, body.index(b"PK\1\2") + 16):
+        body[at : at + 12] = struct.pack("<III", crc, size, size)
+    assert "claim more bytes than there are" in refusal(sealed(bytes(body))).message
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

@@ -100,6 +100,12 @@ def test_literals_have_slots_and_no_step(make: GraphMaker) -> None:
     assert len(body.steps) == 1
 
 
+def test_a_literal_is_never_freed(make: GraphMaker) -> None:
+    x = make.param("x", F32)
+    body = body_of(make.graph(make.op("core.a", x, make.constant(2.0, F32), type=F32)))
+    assert body.last_uses == ((0,),)
+
+
 def test_a_literal_is_not_captured_but_stands_in_the_block_that_reads_it(make: GraphMaker) -> None:
     x, c = make.param("x", F32), make.param("c", BOOL)
     two = make.constant(2.0, F32)

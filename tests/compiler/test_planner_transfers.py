@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headrace.compiler.explain import copies_of
-from headrace.compiler.graph import Graph, Settings, StageSettings, Transfer, Value
+from headrace.compiler.graph import Graph, ModelCall, Settings, StageSettings, Transfer, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.passes.place_transfers import PASS
 from headrace.dsl.types import DType, ListType, TensorType
@@ -49,7 +49,13 @@ def test_the_device_of_a_stage_goes_before_that_of_the_pipeline(make: GraphMaker
     x = make.param("x", F32)
     y = make.model("b", make.model("a", x, type=F32), type=F32)
     settings = Settings(device="sim", stages=(("b", StageSettings(device="cpu")),))
-    assert copies(make.graph(y, settings=settings)) == ["sim", "cpu"]
+    placed = place(make.graph(y, settings=settings))
+    assert [node.kind for node in placed.body.nodes] == [
+        Transfer("sim"),
+        ModelCall("a"),
+        Transfer("cpu"),
+        ModelCall("b"),
+    ]
 
 
 def test_a_fused_model_runs_where_its_member_was_put(make: GraphMaker) -> None:
@@ -116,6 +122,21 @@ def test_what_both_arms_leave_on_a_device_stays_there(make: GraphMaker) -> None:
         F32,
     )
     assert copies(make.graph(make.model("n", y, type=F32), settings=ON_SIM)) == ["sim", "cpu"]
+
+
+def test_what_both_arms_leave_on_a_device_is_copied_once_for_another_reader(
+    make: GraphMaker,
+) -> None:
+    x, c = make.param("x", F32), make.param("c", BOOL)
+    m = make.model("m", x, type=F32)
+    (y,) = make.branch(
+        c,
+        lambda: [make.model("a", m, type=F32)],
+        lambda: [make.model("b", m, type=F32)],
+        F32,
+    )
+    n = make.model("n", y, type=F32)
+    assert copies(make.graph(y, n, settings=ON_SIM)) == ["sim", "cpu", "cpu"]
 
 
 def test_where_arms_differ_what_follows_decides(make: GraphMaker) -> None:
