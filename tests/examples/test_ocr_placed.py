@@ -27,7 +27,7 @@ def test_no_copy_is_made_but_of_what_a_model_takes_and_what_it_gives(
     )
     answer = engine.call(Request(pipeline, {"photo": page("sign")}))
     assert np.asarray(answer.outputs["text"]).tolist() == list(render.SIGN)
-    device = engine._stages.device("sim")
+    device = engine._stages.device("sim")  # pyright: ignore[reportPrivateUsage]
     assert isinstance(device, SimDevice)
     ledger, lines = device.ledger, len(render.SIGN)
     engine.close()
