@@ -1,5 +1,6 @@
 """Runs the lowerings of ops in ONNX Runtime and compares them with the references."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,9 +34,10 @@ class _Call:
 
 @dataclass
 class Model:
-    """One ONNX model of many ops, side by side."""
+    """One ONNX model of many ops, side by side; sizes above `largest_known` go by a name."""
 
     opset: int
+    largest_known: float = math.inf
     sheet: Sheet = field(init=False)
     calls: list[_Call] = field(default_factory=list[_Call])
     _inputs: list[onnx.ValueInfoProto] = field(default_factory=list[onnx.ValueInfoProto])
@@ -47,7 +49,7 @@ class Model:
 
     def add(self, op: Op, givens: Sequence[Given], batched: Sequence[bool], label: str) -> None:
         """Write a call; `batched` says which arguments get rows. Raises Decline as lowerings do."""
-        sizes = Sizes(float("inf"))
+        sizes = Sizes(self.largest_known)
         kinds = sizes.result_types(op, givens)
         written = len(self.sheet.nodes)
         rows = [[given.value for given in givens] for _ in range(ROWS)]
