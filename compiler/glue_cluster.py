@@ -244,7 +244,7 @@ class Growth:
 
     def _tensors(self, node: Node) -> list[Value]:
         """Return the arguments that are not literals."""
-        return [value for value in node.inputs if not is_literal(self.uses, value)]
+        return [value for value in node.inputs if not self.uses.is_literal(value)]
 
     def _outer_inputs(self) -> Iterator[Value]:
         for node in self._before:
@@ -253,12 +253,6 @@ class Growth:
     def _decline(self, node: Node, reason: str) -> None:
         text = f"`{node.stage}` stays outside of `{self.model.name}`: {reason}"
         self.declined.append(Declined(node.stage, text, node.span))
-
-
-def is_literal(uses: Uses, value: Value) -> bool:
-    """Tell whether a value is a constant of the graph."""
-    producer = uses.producers.get(value)
-    return producer is not None and isinstance(producer.kind, Constant)
 
 
 def literal_operand(uses: Uses, value: Value) -> Operand:

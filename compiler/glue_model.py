@@ -8,7 +8,7 @@ import onnx
 from ..dsl.types import Field, Signature
 from ..stdlib.lowering import tensor_type
 from ..stdlib.op import Decline, Operand
-from .glue_cluster import Cluster, is_literal, literal_operand, op_of
+from .glue_cluster import Cluster, literal_operand, op_of
 from .glue_dims import CallSizes
 from .graph import Check, ModelDef, Node, Value
 from .onnx_emit import Sheet, value_info, write_op
@@ -107,7 +107,7 @@ class _Gluing:
             if maker is not None:
                 for inner in maker.inputs:
                     visit(inner, axis, stem)
-            elif not is_literal(self.uses, value) and (value, axis) not in seen:
+            elif not self.uses.is_literal(value) and (value, axis) not in seen:
                 seen[value, axis] = self._border(value, axis, stem)
                 found.append(seen[value, axis])
 
@@ -172,7 +172,7 @@ class _Gluing:
                 outputs.append(_Border(value, field, axes[value], name, self.declared[name]))
         names = {one.field.name for one in outputs}
         for node in self.cluster.after:
-            operands = [value for value in node.inputs if not is_literal(self.uses, value)]
+            operands = [value for value in node.inputs if not self.uses.is_literal(value)]
             axis = 0 if any(axes[value] is not None for value in operands) else None
             self._write(node, axis, tensors, axes)
             stem = next(stems[value] for value in operands if value in stems)
@@ -199,7 +199,7 @@ class _Gluing:
     ) -> None:
         operands: list[Operand] = []
         for value in node.inputs:
-            if is_literal(self.uses, value):
+            if self.uses.is_literal(value):
                 operands.append(literal_operand(self.uses, value))
                 continue
             own = axis if axes is None else axes[value]

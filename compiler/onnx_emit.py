@@ -21,6 +21,9 @@ from .onnx_names import unused
 SPOKEN_OPSET: Final = 13
 """The oldest opset that lowerings are written for."""
 
+OLDEST_OPSET: Final = 8
+"""Before, elementwise ops did not broadcast in ONNX Runtime's kernels."""
+
 # Before opset 13 the second input was this attribute.
 _INPUT_WAS_ATTRIBUTE: Final = {
     "Squeeze": "axes",
@@ -135,6 +138,9 @@ class OnnxEmitter:
     def _old_form(
         self, op_type: str, inputs: list[str], attributes: dict[str, object]
     ) -> list[str]:
+        bounds = [self._sheet.constants.get(name) for name in inputs[1:]]
+        if op_type == "Clip" and any(one is not None and one.dtype != np.float32 for one in bounds):
+            raise Decline(f"ONNX Runtime clips only f32 in opset {self._sheet.opset}")
         if op_type in _FLATTENED:
             last = self._ranks.get(inputs[0], 0) - 1
             if attributes.get("axis", -1) not in (-1, last):
@@ -168,6 +174,8 @@ def write_op(
     """
     if op.lowering is None:
         raise Decline("it has no ONNX form")
+    if sheet.opset < OLDEST_OPSET:
+        raise Decline(f"the model's opset {sheet.opset} is older than {OLDEST_OPSET}")
     return op.lowering(OnnxEmitter(sheet, operands), operands, results)
 
 

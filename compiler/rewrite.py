@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..dsl.linear import linear, to_dim, variables
 from ..dsl.types import Dim, DimAny, DimVar, ListType, OptionalType, TensorType, Type
 from ..stdlib.op import Effects
-from .graph import Check, Constant, FunctionCall, Graph, ModelCall, Node, OpCall, Region, Value
+from .graph import Check, Constant, FunctionCall, Graph, Node, OpCall, Region, Value
 
 
 def walk(region: Region) -> Iterator[Node]:
@@ -32,14 +32,6 @@ def is_pure(graph: Graph, node: Node) -> bool:
             return graph.function(name).pure
         case _:
             return all(is_pure(graph, inner) for region in node.regions for inner in region.nodes)
-
-
-def is_model(node: Node) -> bool:
-    return isinstance(node.kind, ModelCall)
-
-
-def is_constant(node: Node) -> bool:
-    return isinstance(node.kind, Constant)
 
 
 def type_dims(type: Type) -> Iterator[Dim]:
@@ -179,6 +171,11 @@ class Uses:
         self.checked: set[DimVar] = set()  # sizes that some stage compares
         self._readers: dict[Value, list[Reader]] = {}
         self._add(body)
+
+    def is_literal(self, value: Value) -> bool:
+        """Tell whether a value is a constant of the graph."""
+        maker = self.producers.get(value)
+        return maker is not None and isinstance(maker.kind, Constant)
 
     def readers(self, value: Value) -> tuple[Reader, ...]:
         return tuple(self._readers.get(value, ()))

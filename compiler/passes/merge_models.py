@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from ...dsl.types import Field, Signature
 from ...stdlib.op import Decline
 from ..glue_dims import CallSizes
-from ..graph import Check, Constant, Graph, ModelCall, ModelDef, Node, Region, Value
+from ..graph import Check, Graph, ModelCall, ModelDef, Node, Region, Value
 from ..graph_pass import Declined, Pass, PassContext, PassResult, Phase
 from ..merge_groups import Grouping, all_reads
 from ..onnx_merge import Joined, Joint, Port, Wire, join
@@ -101,7 +101,7 @@ class _Merge:
                     wires.append(Wire(self.made[value], port))
                     continue
                 # a literal may stand for each model's own default
-                key = port if self._is_literal(value) else (value, model.input_axes[k])
+                key = port if self.uses.is_literal(value) else (value, model.input_axes[k])
                 found.setdefault(key, (value, []))[1].append(port)
         return [(value, tuple(ports)) for value, ports in found.values()], wires
 
@@ -180,10 +180,6 @@ class _Merge:
             hidden = (sizes(value.type) & self.uses.checked) - visible
             if hidden:
                 raise Decline(f"the size `{min(map(str, hidden))}` between them is checked")
-
-    def _is_literal(self, value: Value) -> bool:
-        maker = self.uses.producers.get(value)
-        return maker is not None and isinstance(maker.kind, Constant)
 
 
 def _name(models: list[ModelDef]) -> str:
