@@ -50,6 +50,8 @@ def lower_call(body: Body, call: ast.Call, names: tuple[str, ...]) -> Operand:
             return _unknown_module(body, call, callee.value)
         if isinstance(found, Mistaken):
             return _arguments_only(body, call)
+        if isinstance(found, Local) and _is_module(body, callee.value.text):
+            return _hidden_module(body, call, callee.value, found)
     body.problems.error("HR115", "this is a value and cannot be called", callee.span)
     return _arguments_only(body, call)
 
@@ -158,6 +160,22 @@ def _unknown_module(body: Body, call: ast.Call, module: ast.Name) -> Operand:
             body.scope.find(meant)  # it is used, but for the mistake
         help = did_mean(meant)
     body.problems.error("HR101", message, module.span, help=help)
+    return _arguments_only(body, call)
+
+
+def _is_module(body: Body, name: str) -> bool:
+    return isinstance(body.file.entities.get(name), UsedFamily | UsedFile)
+
+
+def _hidden_module(body: Body, call: ast.Call, module: ast.Name, local: Local) -> Operand:
+    body.file.find(module.text)  # it is used, but for the mistake
+    body.problems.error(
+        "HR115",
+        f"`{module.text}` is a value here and hides the module of that name",
+        module.span,
+        secondary=(Label(local.span, f"`{module.text}` is given here"),),
+        help="give the value another name",
+    )
     return _arguments_only(body, call)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ...dsl.source import Span
-from .entities import Entity, File, UsedFamily, UsedFile
+from .entities import Entity, File
 from .operands import Broken, Operand, singles
 from .problems import Problems
 from .type_expressions import SCALARS, given_twice
@@ -88,11 +88,4 @@ class Scope:
                 f"`{name}` hides the value of that name given in line {line}",
                 span,
                 help="give it a name of its own; a block cannot change a value outside it",
-            )
-        elif isinstance(self.file.entities.get(name), UsedFamily | UsedFile):
-            problems.warning(
-                "HR110",
-                f"`{name}` hides what `use` gives that name to",
-                span,
-                help="give it a name of its own",
             )
