@@ -6,10 +6,11 @@ import numpy as np
 
 from ..dsl.dims import Dims
 from ..dsl.types import DType, TensorType, Type
+from .constants import axis, constant_bool
 from .elementwise import Function
 from .lowering import nan_flags, reduce, require, tensor_type, with_nan
 from .op import Argument, Array, Emitter, Item, Lowering, Op, Operand, OpTypeError, Param, Sample
-from .rules import axis, constant_bool, number
+from .rules import number
 from .values import array, integer
 
 PARAMS = (

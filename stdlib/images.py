@@ -12,7 +12,13 @@ import numpy as np
 from ..dsl.dims import Dims
 from ..dsl.types import Dim, DType, TensorType
 from .op import Argument, Array, Item, Literal, OpTypeError, Param
-from .rules import of_dtype, ranked, scalar_integer, size_or_fresh, tensor
+from .rules import (
+    of_dtype,
+    ranked,
+    scalar_integer,
+    size_or_fresh,
+    tensor,
+)
 from .values import array, integer
 
 FORM: Final = "an image [h, w] or [h, w, c]"

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..dsl.dims import Dims
 from ..dsl.types import ANY_DIM, Dim, DType, ListType, TensorType, Type
+from .constants import constant_integers, integer_literal
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INTEGER, integer_range
 from .op import Argument, Literal, OpTypeError
 from .values import literal_array
@@ -68,7 +69,7 @@ def scalar_integer(argument: Argument, name: str, dims: Dims) -> int | None:
     found = tensor(argument, name, dims)
     if found.dims or not found.dtype.is_integer:
         raise OpTypeError(name, f"an integer, not {found}")
-    return _integer(argument.literal, name) if argument.known else None
+    return integer_literal(argument.literal, name) if argument.known else None
 
 
 def scalar_text(argument: Argument, name: str, dims: Dims) -> None:
@@ -102,59 +103,6 @@ def size_or_fresh(argument: Argument, name: str, fresh: str, dims: Dims) -> Dim:
     if known is not None and known < 1:
         raise OpTypeError(name, f"a size of at least 1, not {known}")
     return dims.fresh(fresh) if known is None else known
-
-
-def constant_integer(argument: Argument, name: str) -> int:
-    """Return a literal integer."""
-    return _integer(argument.literal, name)
-
-
-def constant_integers(argument: Argument, name: str) -> tuple[int, ...]:
-    """Return a literal integer, or a row of them, as a tuple."""
-    if isinstance(argument.literal, tuple | np.ndarray):
-        return tuple(_integer(one, name) for one in argument.literal)
-    return (_integer(argument.literal, name),)
-
-
-def constant_choice(argument: Argument, name: str, choices: Sequence[str]) -> str:
-    """Return a literal string that is one of `choices`."""
-    if argument.literal not in choices or not isinstance(argument.literal, str):
-        allowed = ", ".join(f'"{choice}"' for choice in choices)
-        raise OpTypeError(name, f"one of {allowed}, not {argument.literal!r}")
-    return argument.literal
-
-
-def constant_bool(argument: Argument, name: str) -> bool:
-    """Return a literal bool."""
-    literal = argument.literal
-    if isinstance(literal, np.ndarray) and literal.dtype == np.bool_ and literal.ndim == 0:
-        return bool(literal)
-    if not isinstance(literal, bool):
-        raise OpTypeError(name, f"true or false, not {literal!r}")
-    return literal
-
-
-def constant_dtype(argument: Argument, name: str) -> DType:
-    """Return a literal dtype."""
-    if not isinstance(argument.literal, DType):
-        raise OpTypeError(name, f"a dtype such as f32, not {argument.literal!r}")
-    return argument.literal
-
-
-def axis(argument: Argument, name: str, found: TensorType) -> int:
-    """Return a literal axis of `found`, counted from the front."""
-    return _axis(constant_integer(argument, name), name, len(found.dims), str(found))
-
-
-def axes(argument: Argument, name: str, found: TensorType) -> tuple[int, ...]:
-    """Return literal axes of `found` in ascending order; all of them for None."""
-    rank = len(found.dims)
-    if argument.literal is None:
-        return tuple(range(rank))
-    listed = [_axis(one, name, rank, str(found)) for one in constant_integers(argument, name)]
-    if len(set(listed)) != len(listed):
-        raise OpTypeError(name, f"different axes, not {listed}")
-    return tuple(sorted(listed))
 
 
 def is_number_literal(argument: Argument) -> bool:
@@ -231,22 +179,6 @@ def common_item(left: Type, right: Type, name: str) -> Type:
 def scalar(dtype: DType) -> tuple[Type, ...]:
     """Return the result types of an op that gives one scalar."""
     return (TensorType(dtype),)
-
-
-def _integer(literal: Literal, name: str) -> int:
-    if isinstance(literal, bool | np.bool_) or not isinstance(literal, int | np.integer):
-        if isinstance(literal, np.ndarray) and literal.ndim == 0 and literal.dtype.kind in "iu":
-            return int(literal)
-        raise OpTypeError(name, f"an integer, not {literal!r}")
-    return int(literal)
-
-
-def _axis(value: int, name: str, rank: int, shown: str) -> int:
-    if not -rank <= value < rank:
-        if not rank:
-            raise OpTypeError(name, f"left out, because {shown} has no axes")
-        raise OpTypeError(name, f"an axis of {shown} ({-rank} to {rank - 1}), not {value}")
-    return value % rank
 
 
 def _is_weak(literal: Literal) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import TensorType, Type
+from ..constants import axes, constant_integer, constant_integers
 from ..lowering import MOVABLE, require, tensor_type
 from ..lowering import squeeze as without
 from ..lowering import unsqueeze as with_axes
@@ -22,7 +23,7 @@ from ..op import (
     Param,
     Sample,
 )
-from ..rules import axes, constant_integer, constant_integers, same_size, tensor
+from ..rules import same_size, tensor
 from ..values import array, integer, integers, scalar_or_array
 
 X = Param("x", "A tensor.")

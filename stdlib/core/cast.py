@@ -6,10 +6,11 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import DType, TensorType, Type
+from ..constants import constant_dtype
 from ..dtypes import from_numpy, integer_range, to_numpy, to_onnx
 from ..lowering import tensor_type
 from ..op import Argument, Array, Decline, Emitter, Op, Operand, OpTypeError, Param, Sample
-from ..rules import constant_dtype, tensor
+from ..rules import tensor
 from ..values import array
 
 TEXT = (DType.STRING, DType.BYTES)

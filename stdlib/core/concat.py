@@ -6,6 +6,7 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, DimArith, ListType, TensorType, Type
+from ..constants import axis, constant_integer
 from ..lowering import (
     MOVABLE,
     batched_like,
@@ -16,7 +17,7 @@ from ..lowering import (
     tensor_type,
 )
 from ..op import Argument, Emitter, Item, Op, Operand, OpTypeError, Param, Sample
-from ..rules import axis, common_dtype, common_item, constant_integer, same_size, tensor
+from ..rules import common_dtype, common_item, same_size, tensor
 from ..values import integer, same_dtype
 
 

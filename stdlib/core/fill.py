@@ -6,9 +6,10 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, DType, TensorType, Type
+from ..constants import constant_dtype
 from ..dtypes import to_numpy
 from ..op import Argument, Array, Item, Literal, Op, OpTypeError, Param, Sample
-from ..rules import common_dtype, constant_dtype, scalar_integer, sizes, tensor
+from ..rules import common_dtype, scalar_integer, sizes, tensor
 from ..values import integer, integers
 
 SHAPE = Param("shape", "One size or a list of them, literal or made at run time.")

@@ -6,9 +6,10 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import DType, TensorType, Type
+from ..constants import axis, constant_bool
 from ..lowering import MOVABLE, require, tensor_type
 from ..op import Argument, Array, Decline, Emitter, Item, Op, Operand, OpTypeError, Param, Sample
-from ..rules import axis, constant_bool, tensor
+from ..rules import tensor
 from ..values import array, integer, scalar_or_array
 
 PARAMS = (

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, DType, TensorType, Type
+from ..constants import axes, constant_bool
 from ..elementwise import Function
 from ..lowering import nan_flags, nan_of, reduce, require, tensor_type, with_nan
 from ..op import (
@@ -23,7 +24,7 @@ from ..op import (
     Sample,
     TypeRule,
 )
-from ..rules import axes, constant_bool, floating, number
+from ..rules import floating, number
 from ..values import array, integers
 
 PARAMS = (

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, ListType, TensorType, Type
+from ..constants import constant_integer
 from ..lowering import (
     MOVABLE,
     batched_like,
@@ -16,7 +17,7 @@ from ..lowering import (
     unsqueeze,
 )
 from ..op import Argument, Emitter, Item, Op, Operand, OpTypeError, Param, Sample
-from ..rules import common_dtype, common_item, constant_integer, same_size, tensor
+from ..rules import common_dtype, common_item, same_size, tensor
 from ..values import array, integer, same_dtype, scalar_or_array, stacked
 
 

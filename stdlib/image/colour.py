@@ -6,11 +6,12 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import TensorType, Type
+from ..constants import constant_choice
 from ..images import image_type, nonempty
 from ..lowering import MOVABLE, flip, require, tensor_type
 from ..op import Argument, Array, Emitter, Item, Op, Operand, Param, Sample
 from ..opencv import opencv
-from ..rules import constant_choice, ranked, same_size
+from ..rules import ranked, same_size
 
 FORM = "an image [h, w, 3]"
 COLOURS = Param("image", "An image [h, w, 3] of u8 or f32.")

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import DType, TensorType, Type
+from ..constants import constant_bool, constant_choice
 from ..op import Argument, Array, Item, Literal, Op, Param, Sample
 from ..opencv import opencv
-from ..rules import constant_bool, constant_choice, of_dtype, scalar_integer
+from ..rules import of_dtype, scalar_integer
 from ..values import integer
 
 JPEG = b"\xff\xd8"

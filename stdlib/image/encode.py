@@ -6,10 +6,11 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import DType, Type
+from ..constants import constant_choice
 from ..images import FORM, nonempty
 from ..op import Argument, Item, Literal, Op, OpTypeError, Param, Sample
 from ..opencv import opencv
-from ..rules import constant_choice, of_dtype, ranked, scalar, scalar_integer
+from ..rules import of_dtype, ranked, scalar, scalar_integer
 from ..values import integer
 
 FORMATS = ("png", "jpeg", "webp")

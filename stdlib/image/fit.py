@@ -6,6 +6,7 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, DimArith, DType, TensorType, Type
+from ..constants import constant_choice
 from ..images import (
     IMAGE,
     INTERPOLATION,
@@ -21,7 +22,7 @@ from ..images import (
 )
 from ..op import Argument, Array, Item, Literal, Op, OpTypeError, Param, Sample
 from ..opencv import opencv
-from ..rules import constant_choice, scalar_integer
+from ..rules import scalar_integer
 
 
 def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:

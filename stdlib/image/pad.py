@@ -6,6 +6,7 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, DimArith, DType, TensorType, Type
+from ..constants import constant_choice
 from ..images import (
     IMAGE,
     INTERPOLATION,
@@ -22,7 +23,7 @@ from ..images import (
 )
 from ..op import Argument, Array, Item, Literal, Op, OpTypeError, Param, Sample
 from ..opencv import opencv
-from ..rules import constant_choice, scalar_integer, size_or_fresh
+from ..rules import scalar_integer, size_or_fresh
 from ..values import integer
 
 EDGES = ("top", "bottom", "left", "right")

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, Type
+from ..constants import constant_choice
 from ..images import (
     IMAGE,
     INTERPOLATION,
@@ -24,7 +25,7 @@ from ..images import (
 )
 from ..op import Argument, Array, Item, Literal, Op, OpTypeError, Param, Sample
 from ..opencv import opencv
-from ..rules import constant_choice, tensor
+from ..rules import tensor
 
 
 def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:

@@ -6,11 +6,11 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import TensorType, Type
+from ..constants import constant_choice
 from ..images import IMAGE, image_type, nonempty, same_channels
 from ..lowering import MOVABLE, flip, require, tensor_type
 from ..op import Argument, Array, Emitter, Item, Lowering, Op, Operand, Param, Reference, Sample
 from ..opencv import opencv
-from ..rules import constant_choice
 
 DIRECTIONS = ("horizontal", "vertical")
 

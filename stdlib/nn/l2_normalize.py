@@ -6,10 +6,11 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import TensorType, Type
+from ..constants import axis
 from ..dtypes import to_numpy
 from ..lowering import FLOATS, reduce, require, tensor_type
 from ..op import Argument, Array, Emitter, Item, Literal, Op, Operand, OpTypeError, Param, Sample
-from ..rules import axis, floating
+from ..rules import floating
 from ..values import array, integer
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import DType, TensorType, Type
+from ..constants import constant_dtype
 from ..dtypes import to_numpy, to_onnx
 from ..lowering import require, tensor_type, unsqueeze
 from ..op import (
@@ -21,7 +22,7 @@ from ..op import (
     Param,
     Sample,
 )
-from ..rules import constant_dtype, size_or_fresh, tensor
+from ..rules import size_or_fresh, tensor
 from ..values import array, integer
 
 IDS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16, DType.I32, DType.U32, DType.I64})

@@ -6,9 +6,10 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import TensorType, Type
+from ..constants import axis
 from ..lowering import FLOATS, require, tensor_type
 from ..op import Argument, Array, Emitter, Item, Op, Operand, Param, Sample
-from ..rules import axis, floating
+from ..rules import floating
 from ..values import array, integer
 
 

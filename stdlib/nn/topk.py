@@ -6,6 +6,7 @@ import numpy as np
 
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, DType, TensorType, Type
+from ..constants import axis
 from ..lowering import integers, require, tensor_type
 from ..op import (
     Argument,
@@ -20,7 +21,7 @@ from ..op import (
     Param,
     Sample,
 )
-from ..rules import axis, number, scalar_integer
+from ..rules import number, scalar_integer
 from ..values import array, integer
 
 KERNELS = frozenset({DType.F32, DType.F64, DType.I32, DType.I64})

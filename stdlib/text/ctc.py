@@ -7,7 +7,13 @@ import numpy as np
 from ...dsl.dims import Dims
 from ...dsl.types import DType, TensorType, Type
 from ..op import Argument, Array, Item, Literal, Op, Param, Sample
-from ..rules import number, of_dtype, ranked, same_size, scalar_integer
+from ..rules import (
+    number,
+    of_dtype,
+    ranked,
+    same_size,
+    scalar_integer,
+)
 from ..values import array, integer
 
 CHARSET = Param("charset", "The text of each class, string[K]; that of `blank` is not used.")
