@@ -1,4 +1,4 @@
-"""From text to a plan: `driver` takes a source through all of it.
+"""From text to a plan: `front` takes a source to checked graphs, `driver` through all of it.
 
 In order of control flow: `lower` makes graphs (`graph`) of a tree, `verify` says what is well
 formed, `choose_schedule`, `schedule` and `schedule_values` resolve how they run, `optimize` runs
@@ -15,15 +15,25 @@ if __name__ == "compiler":
     raise ImportError("import headrace.compiler: this folder is part of the package headrace")
 
 if TYPE_CHECKING:
-    from .driver import Compiled, check, compile_source, compile_with_warnings
+    from .driver import (
+        Compiled,
+        compile_for_test,
+        compile_source,
+        compile_with_warnings,
+    )
+    from .front import check
 
-__all__ = ["Compiled", "check", "compile_source", "compile_with_warnings"]
+__all__ = ["Compiled", "check", "compile_for_test", "compile_source", "compile_with_warnings"]
 
 
 def __getattr__(name: str) -> object:
     # Loading a plan needs `plan` and `plan_file` alone, and must not wait for the parser.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "check":
+        from .front import check
+
+        return check
     from . import driver
 
     return getattr(driver, name)

@@ -1,38 +1,31 @@
-"""From a source to a plan: parse, lower, schedule, optimise, place, plan. Mistakes come together.
+"""From a source to a plan: what `front` reads is optimised, placed and planned."""
 
-`check` stops after the schedules and needs no model files where signatures are declared.
-"""
-
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TypeAlias
 
 from ..dsl import ast
-from ..dsl.diagnostic import CompileError, Diagnostic, Label, Severity
-from ..dsl.parse import parse
-from ..dsl.source import Source, Span
+from ..dsl.diagnostic import CompileError, Diagnostic, Severity
+from ..dsl.source import Source
 from .budgets import check_budgets
-from .choose_schedule import check_schedules, check_wanted, choose_schedule
+from .choose_schedule import check_wanted
 from .explain import FIRST, LAST, explain_plan
 from .explain_graph import explain_graph
-from .graph import Graph, Region
+from .front import depth_reported, read_front
+from .graph import Graph, Settings
 from .graph_pass import PassContext, Phase
-from .lower import lower
 from .memory import plan_memory
 from .optimize import load_passes, optimize
 from .places import place_of
 from .plan import Declined, MemoryPlan, PipelinePlan, Plan
 from .planner import plan_pipeline
-from .schedule import resolve_schedule
 from .segments import Segments
+from .stubs import Stubs, stub_stages
 from .verify_plan import verify_plan
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with how many pipelines are compiled, how many there are, and what comes next."""
-
-DEEPEST = 80  # blocks within blocks; what every later part can follow on the default stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +34,6 @@ class Compiled:
 
     plan: Plan
     warnings: tuple[Diagnostic, ...]
-
-
-def check(source: Source) -> tuple[Diagnostic, ...]:
-    """Return all mistakes and warnings of a source; files of models are not needed."""
-    try:
-        return _front(source, None, need_models=False).diagnostics
-    except CompileError as error:
-        return error.diagnostics
 
 
 def compile_source(
@@ -78,55 +63,37 @@ def compile_with_warnings(
     progress: Progress | None = None,
 ) -> Compiled:
     """Like `compile_source`, with the warnings beside the plan."""
-    front = _front(source, schedule, need_models=True)
+    front = read_front(source, schedule, need_models=True, choose=True)
     errors = [d for d in front.diagnostics if d.severity is Severity.ERROR]
     if errors:
         raise CompileError(errors)
     check_wanted(front.schedules, schedule)
     back = _Back(source, optimise, progress or _silent, len(front.graphs))
     for graph in front.graphs:
-        with _depth_reported(graph.span):
+        with depth_reported(graph.span):
             back.add(graph, front.chosen.get(graph.name))
     return Compiled(back.finish(), (*front.diagnostics, *back.warnings))
 
 
+def compile_for_test(source: Source, pipeline: str, stubs: Stubs) -> Plan:
+    """Return the plan of one pipeline, nothing fused, with some stages replaced by their stubs.
+
+    Schedules do not matter. Raises CompileError with the mistakes of the source.
+    """
+    front = read_front(source, None, need_models=True, choose=False, stubbed=frozenset(stubs))
+    errors = [d for d in front.diagnostics if d.severity is Severity.ERROR]
+    if errors:
+        raise CompileError(errors)
+    back = _Back(source, False, _silent, 1)
+    for graph in front.graphs:
+        if graph.name == pipeline:
+            with depth_reported(graph.span):
+                back.add(stub_stages(replace(graph, settings=Settings()), stubs), None)
+    return back.finish()
+
+
 def _silent(_done: int, _total: int, _name: str) -> None:
     pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Front:
-    """Graphs under their schedules; `chosen` is the schedule of each pipeline that has one."""
-
-    graphs: tuple[Graph, ...]
-    schedules: tuple[ast.Schedule, ...]
-    chosen: dict[str, ast.Schedule]
-    diagnostics: tuple[Diagnostic, ...]
-
-
-def _front(source: Source, wanted: str | None, *, need_models: bool) -> _Front:
-    module = parse(source)
-    with _depth_reported(module.span):
-        lowered = lower(module, source, need_models=need_models)
-    schedules = lowered.schedules
-    pipelines = [item.name.text for item in module.items if isinstance(item, ast.Pipeline)]
-    diagnostics = [*lowered.diagnostics, *check_schedules(schedules, pipelines)]
-    chosen: dict[str, ast.Schedule] = {}
-    graphs: list[Graph] = []
-    for graph in lowered.graphs:
-        diagnostics += _too_deep(graph.body)
-        found = choose_schedule(schedules, graph.name, wanted)
-        if isinstance(found, Diagnostic) and need_models:  # a check need not choose
-            diagnostics.append(found)
-        for schedule in schedules:
-            if schedule.pipeline.text == graph.name:
-                settings, mistakes = resolve_schedule(schedule, graph)
-                diagnostics += mistakes
-                if schedule is found:
-                    graph = replace(graph, settings=settings)
-                    chosen[graph.name] = schedule
-        graphs.append(graph)
-    return _Front(tuple(graphs), schedules, chosen, tuple(diagnostics))
 
 
 class _Back:
@@ -180,28 +147,3 @@ class _Back:
 
     def _explain(self, stage: str, text: str) -> None:
         self.explanation.setdefault(stage, []).append(text)
-
-
-def _too_deep(region: Region, depth: int = 0) -> list[Diagnostic]:
-    """Report the first block that is nested deeper than later parts can follow."""
-    for node in region.nodes:
-        if node.regions and depth == DEEPEST:
-            return [_nesting(node.span)]
-        for inner in node.regions:
-            found = _too_deep(inner, depth + 1)
-            if found:
-                return found
-    return []
-
-
-@contextmanager
-def _depth_reported(span: Span) -> Generator[None, None, None]:
-    """Turn running out of stack, which only a source can cause, into a mistake of the source."""
-    try:
-        yield
-    except RecursionError:
-        raise CompileError([_nesting(span)]) from None
-
-
-def _nesting(span: Span) -> Diagnostic:
-    return Diagnostic("HR423", "blocks nest too deeply to be compiled", Label(span))
