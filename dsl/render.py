@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from .cells import TAB, cells
 from .diagnostic import Diagnostic, Label, Severity
 from .source import Source, Span
 
 Style: TypeAlias = Literal["full", "short", "json"]
 
-_TAB = 4
 _MOST_LINES = 6
 """Of a longer construct the first and the last line are shown."""
 
@@ -91,8 +91,8 @@ def _snippet(
         lines.append(_numbered(number, text, width, paint))
         for mark in sorted((m for m in marks if m.line == number), key=lambda m: m.start):
             style = severity if mark.primary else _BLUE
-            start = _columns(text[: mark.start])
-            length = max(1, _columns(text[: mark.end]) - start)
+            start = cells(text[: mark.start])
+            length = max(1, cells(text[: mark.end]) - start)
             underline = ("^" if mark.primary else "-") * length
             said = f"{underline} {mark.text}".rstrip()
             lines.append(f"{' ' * width} {bar} {' ' * start}{paint(style, said)}")
@@ -130,23 +130,10 @@ def _expand(text: str) -> str:
     shown: list[str] = []
     for char in text:
         if char == "\t":
-            shown.append(" " * _TAB)
+            shown.append(" " * TAB)
         else:
             shown.append("\N{REPLACEMENT CHARACTER}" if _is_control(char) else char)
     return "".join(shown)
-
-
-def _columns(text: str) -> int:
-    """Return how many cells of a terminal a text takes."""
-    return sum(_cells(char) for char in text)
-
-
-def _cells(char: str) -> int:
-    if char == "\t":
-        return _TAB
-    if unicodedata.combining(char) or char in "\u200b\u200c\u200d\ufe0f":
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _is_control(char: str) -> bool:

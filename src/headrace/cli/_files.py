@@ -1,0 +1,84 @@
+"""Sources and plans by their paths; a path that is not there gets the nearest one that is."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..dsl.nearest import nearest
+from ..dsl.read import read_source
+from ..dsl.source import Source
+from .command import UsageError
+from .console import Console
+
+if TYPE_CHECKING:
+    from ..compiler.plan import Plan
+
+SOURCE, PLAN = ".pipe", ".plan"
+
+
+def find(text: str, *suffixes: str) -> Path:
+    """Return a path that exists and ends as wanted; raises UsageError with what was meant."""
+    path = Path(text)
+    wanted = " or ".join(suffixes)
+    if path.is_dir():
+        raise UsageError(f"`{text}` is a folder; a {wanted} file is wanted")
+    if not path.exists():
+        raise UsageError(f"there is no file `{text}`", _meant(path, suffixes))
+    if path.suffix not in suffixes:
+        raise UsageError(f"`{text}` does not end in {wanted}")
+    return path
+
+
+def _meant(path: Path, suffixes: Sequence[str]) -> str | None:
+    folder = path.parent
+    if not folder.is_dir():
+        return None
+    names = [one.name for one in folder.iterdir() if one.suffix in suffixes]
+    near = nearest(path.name, names)
+    if near is not None:
+        return f"did you mean `{folder / near}`?"
+    here = ", ".join(f"`{name}`" for name in sorted(names)[:5])
+    return f"here are {here}" if here else None
+
+
+def read(path: Path) -> Source:
+    """Read a source; raises UsageError when the file cannot be read."""
+    try:
+        return read_source(path)
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be read: {error.strerror}") from error
+
+
+def sources(texts: Sequence[str]) -> list[Path]:
+    """Return the `.pipe` files named, and all those in and below folders that are named."""
+    found: dict[Path, None] = {}
+    for text in texts:
+        path = Path(text)
+        if not path.is_dir():
+            found[find(text, SOURCE)] = None
+            continue
+        inside = sorted(one for one in path.rglob(f"*{SOURCE}") if one.is_file())
+        if not inside:
+            raise UsageError(f"there is no {SOURCE} file in `{text}`")
+        found |= dict.fromkeys(inside)
+    return list(found)
+
+
+def plan_of(text: str, schedule: str | None, console: Console) -> "Plan":
+    """Return the plan in a `.plan` file, or that of a `.pipe` file."""
+    path = find(text, PLAN, SOURCE)
+    if path.suffix == PLAN:
+        if schedule is not None:
+            raise UsageError(f"`{text}` was compiled with its schedule; --schedule is for sources")
+        from ..compiler import plan_file
+
+        return plan_file.read(path)
+    from ..compiler import compile_with_warnings
+
+    with console.progress("compile") as progress:
+        compiled = compile_with_warnings(read(path), schedule=schedule, progress=progress)
+    if compiled.warnings:
+        from ..dsl.render import render
+
+        console.say(render(compiled.warnings, colour=console.err_colour))
+    return compiled.plan

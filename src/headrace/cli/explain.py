@@ -1,0 +1,56 @@
+"""`headrace explain`: what the compiler made of a program and why, or what a code means."""
+
+import re
+from argparse import ArgumentParser, Namespace
+
+from ..dsl.nearest import nearest
+from . import _files
+from .command import Command, Exit, UsageError
+from .console import Console
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("subject", metavar="FILE|CODE", help="a .pipe or .plan file, or HRnnn")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--stage", metavar="NAME", help="a stage of compilation: graph, a pass, or plan (default)"
+    )
+    which.add_argument("--why-not", metavar="PASS", help="what a pass declined to do, and why")
+    parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds")
+
+
+def _run(arguments: Namespace, console: Console) -> Exit:
+    if re.fullmatch(r"(?i:hr)\d+", arguments.subject):
+        console.print(_page(arguments.subject.upper()))
+        return Exit.GOOD
+    from ..compiler.explain import explain, why_not
+
+    plan = _files.plan_of(arguments.subject, arguments.schedule, console)
+    if arguments.why_not is not None:
+        console.print(why_not(plan, arguments.why_not))
+    elif arguments.stage is not None:
+        console.print(explain(plan, arguments.stage))
+    else:
+        console.print(explain(plan))
+    return Exit.GOOD
+
+
+def _page(code: str) -> str:
+    from ..dsl.pages import codes, page
+
+    try:
+        return page(code).text
+    except KeyError:
+        near = nearest(code, codes())
+        help = f"did you mean `{near}`?" if near else None
+        raise UsageError(f"there is no code `{code}`", help) from None
+
+
+COMMAND = Command(
+    "explain",
+    "show what was compiled and why, or what a code such as HR203 means",
+    "Prints the plan, one line a step, with types, devices and batches; with --stage the graph as\n"
+    "it was before and after each pass; with --why-not what a pass left as it was.",
+    _arguments,
+    _run,
+)

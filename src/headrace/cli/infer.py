@@ -1,0 +1,132 @@
+"""`headrace infer`: one request, to a plan here or to a server."""
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..dsl.literals import DURATION_SECONDS, LiteralError, read_quantity
+from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
+from . import _files, _values
+from .command import Command, Exit, UsageError
+from .console import Console
+
+if TYPE_CHECKING:
+    from ..app import App
+    from ..compiler.plan import PipelinePlan, Plan
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        help="a .plan or .pipe file, grpc://host:port/pipeline or http://host:port/pipeline",
+    )
+    parser.add_argument("inputs", nargs="*", metavar="name=value", help="or name=@file")
+    parser.add_argument("--pipeline", metavar="NAME", help="which one, when there are several")
+    parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
+    parser.add_argument("--timeout", metavar="TIME", help="such as 500ms or 2s")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _run(arguments: Namespace, console: Console) -> Exit:
+    given = _values.split(arguments.inputs)
+    timeout = _seconds(arguments.timeout) if arguments.timeout is not None else None
+    if arguments.target.startswith(("grpc://", "http://", "https://")):
+        from ._remote import ask
+
+        if arguments.schedule is not None:
+            raise UsageError("--schedule is for sources; a server has chosen its own")
+        start = time.perf_counter()
+        results = ask(arguments.target, arguments.pipeline, given, timeout)
+    else:
+        plan = _files.plan_of(arguments.target, arguments.schedule, console)
+        pipeline = plan.pipeline(_chosen(plan, arguments.pipeline))
+        values = _values.read(given, wanted(pipeline))
+        options = {} if timeout is None else {"timeout": timeout}
+        with _load(plan, console) as app:
+            start = time.perf_counter()
+            record = app[pipeline.name](**values, **options)
+        results = {f.name: value for f, value in zip(pipeline.results, record, strict=True)}
+    seconds = time.perf_counter() - start
+    _show(results, arguments.json, console)
+    console.say(f"answered in {seconds * 1e3:.3g} ms")
+    return Exit.GOOD
+
+
+def _load(plan: "Plan", console: Console) -> "App":
+    from ..app import load
+
+    with console.progress("load") as progress:
+        return load(plan, progress=progress)
+
+
+def _chosen(plan: "Plan", wanted: str | None) -> str:
+    names = [pipeline.name for pipeline in plan.pipelines]
+    if wanted is None:
+        if len(names) == 1:
+            return names[0]
+        raise UsageError(
+            f"there are several pipelines: {', '.join(names)}", "say which with `--pipeline NAME`"
+        )
+    if wanted not in names:
+        near = _values.nearest(wanted, names)
+        help = f"did you mean `{near}`?" if near else f"there are {', '.join(names)}"
+        raise UsageError(f"there is no pipeline `{wanted}`", help)
+    return wanted
+
+
+def wanted(pipeline: "PipelinePlan") -> Mapping[str, _values.Wanted]:
+    """Return what each input of a pipeline takes."""
+    return {
+        parameter.field.name: _wanted(parameter.field.type, pipeline.batch is not None)
+        for parameter in pipeline.parameters
+    }
+
+
+def _wanted(kind: Type, many: bool) -> _values.Wanted:
+    match kind:
+        case OptionalType(item):
+            return _wanted(item, many)
+        case ListType(item):
+            return _wanted(item, True)
+        case TensorType(dtype, dims):
+            content = {DType.STRING: _values.Content.TEXT, DType.BYTES: _values.Content.BYTES}
+            found = content.get(dtype, _values.Content.NUMBER)
+            return _values.Wanted(found, many or bool(dims))
+        case _:
+            raise AssertionError("a plan holds no unknown types")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value, unit = read_quantity(text)
+    except LiteralError as error:
+        raise UsageError(f"--timeout: {error.message}", error.help) from None
+    if unit not in DURATION_SECONDS:
+        raise UsageError(f"--timeout: `{text}` is no duration", "write `500ms` or `2s`")
+    return float(value)
+
+
+def _show(results: Mapping[str, object], as_json: bool, console: Console) -> None:
+    from . import _table
+
+    if as_json:
+        console.print(_table.as_json(results))
+        return
+    table = _table.as_table(results)
+    if table.heading:
+        console.print(console.bold(table.heading))
+    for line in table.lines:
+        console.print(line)
+
+
+COMMAND = Command(
+    "infer",
+    "ask a plan or a server for one answer",
+    "Inputs are given as name=value. Text and bytes stand as they are, numbers and tensors are\n"
+    "JSON; name=@file takes what a file holds (.npy and .json for tensors). Where many values are\n"
+    "taken a name may be repeated.",
+    _arguments,
+    _run,
+)

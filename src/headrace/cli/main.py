@@ -1,0 +1,128 @@
+"""Words to a command to an exit code."""
+
+import os
+import sys
+import traceback
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from ..dsl.diagnostic import CompileError, Refusal
+from ..dsl.nearest import nearest
+from .command import Command, Exit, RunFailure, UsageError
+from .console import Console
+
+COMMANDS = ("check", "fmt", "compile", "explain", "run", "infer", "test", "passes", "version")
+EXTRAS = {
+    **dict.fromkeys(("uvicorn", "uvloop", "httptools", "starlette", "grpc", "google"), "server"),
+    **dict.fromkeys(("prometheus_client", "msgspec", "ml_dtypes"), "server"),
+    "onnxruntime": "cpu",
+    "cv2": "image",
+    "imagesize": "image",
+}
+"""The extra of pyproject.toml that brings a module."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    console = Console.standard()
+    try:
+        status = _run(sys.argv[1:] if words is None else words, console)
+        console.out.flush()
+        return status
+    except UsageError as error:
+        console.fail("usage", error.message, error.help)
+        return Exit.USAGE
+    except CompileError as error:
+        console.diagnostics(error.diagnostics)
+        return Exit.MISTAKES
+    except Refusal as error:
+        console.fail(f"error[{error.code}]", error.message, error.help)
+        return Exit.MISTAKES
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python would complain of it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.GOOD
+    except KeyboardInterrupt:
+        return 130  # as shells have it for SIGINT
+    except RunFailure as error:
+        console.fail("failed", error.message, error.help)
+        return Exit.FAILED
+    except Exception as error:
+        return _late(error, console)
+
+
+def _late(error: Exception, console: Console) -> int:
+    """Tell failures of a run, which only the runtime can name, and missing extras from bugs."""
+    if isinstance(error, ImportError):
+        root = (error.name or "").partition(".")[0]
+        if root in EXTRAS:
+            extra = EXTRAS[root]
+            console.fail(
+                "failed",
+                f"the Python package `{root}` is not installed",
+                f"`pip install 'headrace[{extra}]'`",
+            )
+            return Exit.FAILED
+    from ..runtime.request import Code, Fault
+
+    if isinstance(error, Fault) and error.code is not Code.INTERNAL:
+        console.fault(error)
+        refused = error.code in (Code.INVALID, Code.NOT_FOUND)
+        return Exit.MISTAKES if refused else Exit.FAILED
+    console.fail("bug", "this is a bug in headrace, not in your files; please report it")
+    traceback.print_exception(error)
+    return Exit.FAILED
+
+
+def _run(words: Sequence[str], console: Console) -> int:
+    first = words[0] if words else "--help"
+    if first in ("-h", "--help"):
+        console.print(_help())
+        return Exit.GOOD if words else Exit.USAGE
+    if first == "--version":
+        first = "version"
+    if first not in COMMANDS:
+        meant = nearest(first, COMMANDS)
+        help = f"did you mean `headrace {meant}`?" if meant else f"there are {', '.join(COMMANDS)}"
+        raise UsageError(f"there is no command `{first}`", help)
+    command = _command(first)
+    parser = _Parser(
+        prog=f"headrace {command.name}",
+        description=command.text,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.arguments(parser)
+    return command.run(parser.parse_args(list(words[1:])), console)
+
+
+def _help() -> str:
+    lines = [f"  {name:9} {_command(name).summary}" for name in COMMANDS]
+    return "\n".join(
+        [
+            "usage: headrace COMMAND ...\n",
+            "A compiler and runtime for multi-model inference pipelines.\n",
+            *lines,
+            "\n`headrace COMMAND --help` says more of each.",
+            "Exit codes: 0 good, 1 mistakes in the input, 2 wrong usage, 3 failed at run time.",
+        ]
+    )
+
+
+def _command(name: str) -> Command:
+    return import_module(f".{name}", __package__).COMMAND
+
+
+class _Parser(ArgumentParser):
+    """Reports wrong words as all other mistakes are reported."""
+
+    def error(self, message: str) -> NoReturn:
+        help = f"`{self.prog} --help` lists what it takes"
+        word = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]
+        if message.startswith("unrecognized") and word.startswith("-"):
+            options = [option for action in self._actions for option in action.option_strings]
+            meant = nearest(word, options)
+            help = f"did you mean `{meant}`?" if meant else help
+        raise UsageError(f"{self.prog}: {message}", help)

@@ -1,0 +1,45 @@
+"""`headrace test`: the `test` blocks of programs."""
+
+from argparse import ArgumentParser, Namespace
+
+from ..dsl.diagnostic import CompileError
+from . import _files
+from .check import count
+from .command import Command, Exit
+from .console import Console
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help="file or folder")
+
+
+def _run(arguments: Namespace, console: Console) -> Exit:
+    from ..testing import run_tests
+
+    passed, failed, broken = 0, 0, False
+    for path in _files.sources(arguments.paths):
+        try:
+            for result in run_tests(_files.read(path)):
+                outcome = "failed" if result.failures else "passed"
+                console.print(
+                    f"{console.bold(outcome)}  {path}: {result.test.title.value} "
+                    f"({result.seconds * 1e3:.0f} ms)"
+                )
+                console.diagnostics(result.failures)
+                console.out.flush()
+                passed, failed = passed + (not result.failures), failed + bool(result.failures)
+        except CompileError as error:
+            console.diagnostics(error.diagnostics)
+            broken = True
+    said = f"{count(passed, 'test')} passed"
+    console.say(said + (f", {failed} failed" if failed else ""))
+    return Exit.MISTAKES if failed or broken else Exit.GOOD
+
+
+COMMAND = Command(
+    "test",
+    "run the test blocks of .pipe files",
+    "Stubbed models need no file. A failed expectation shows what was found.",
+    _arguments,
+    _run,
+)
