@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from headrace.compiler.driver import check
+from headrace.compiler import check
 from headrace.dsl.source import Source
 from headrace.stdlib.catalog import load_catalog
 from headrace.stdlib.op import Op
