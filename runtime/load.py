@@ -22,9 +22,9 @@ from .backends.python import PythonStage, Sources
 from .devices import open_device
 from .devices.device import Device
 from .instance import OnnxStage
+from .load_error import BAD_SOURCE, NO_OP, LoadError
 from .op_stage import OpStage
 from .prune import blocks_of
-from .request import Code, Fault
 from .stage import Policy, Stage, StageError
 from .transfer import TransferStage
 
@@ -82,36 +82,45 @@ class Stages:
         match segment:
             case OnnxSegment():
                 device = self.device(segment.device)
-                return OnnxStage(segment, self._session(segment), device, _policy(segment), index)
+                session = self._session(segment)
+                return OnnxStage(segment, session, device, _policy(segment), index)
             case PythonSegment():
                 function = self._function(segment)
                 return PythonStage(segment, function, _policy(segment), index)
             case OpSegment():
                 if ops is None:
                     raise AssertionError("a plan with ops has loaded the catalog")
-                return OpStage(segment, ops.op(segment.op), index)
+                try:
+                    return OpStage(segment, ops.op(segment.op), index)
+                except KeyError as error:
+                    message = f"the plan uses the op `{segment.op}`, which this headrace lacks"
+                    help = "compile the sources again with this headrace, or run a newer one"
+                    raise LoadError(NO_OP, message, help) from error
             case _:
                 assert_never(segment)
 
     def _session(self, segment: OnnxSegment) -> OnnxSession:
         key = (segment.model, segment.device)
         if key not in self._sessions:
-            self._sessions[key] = OnnxSession(
-                self._blobs[segment.model],
-                segment.output_names,
-                self.device(segment.device),
-                self._threads,
-                spin=self._spin,
-            )
+            try:
+                self._sessions[key] = OnnxSession(
+                    self._blobs[segment.model],
+                    segment.output_names,
+                    self.device(segment.device),
+                    self._threads,
+                    spin=self._spin,
+                )
+            except LoadError as error:
+                message = f"stage `{segment.name}`, {segment.place}: {error.message}"
+                raise LoadError(error.code, message, error.help) from error
         return self._sessions[key]
 
     def _function(self, segment: PythonSegment) -> Callable[..., object]:
         try:
             return self._sources.function(segment, self._blobs[segment.source])
         except StageError as error:
-            raise Fault(
-                Code.FAILED, error.message, stage=segment.name, place=segment.place
-            ) from error.__cause__
+            message = f"stage `{segment.name}`, {segment.place}: {error.message}"
+            raise LoadError(BAD_SOURCE, message) from error.__cause__
 
 
 def _policy(segment: OnnxSegment | PythonSegment) -> Policy | None:

@@ -25,12 +25,14 @@ class Pending(Future[Result], Generic[Result]):
 
     def cancel(self) -> bool:
         cancelled = super().cancel()
-        if cancelled and self.task is not None:
-            self._drop(self.task)
+        task, self.task = self.task, None
+        if cancelled and task is not None:
+            self._drop(task)
         return cancelled
 
     def give(self, outputs: dict[str, Item]) -> None:
         """Resolve the future, unless it was cancelled at the last moment."""
+        self.task = None
         try:
             self.set_result(self._make(outputs))
         except InvalidStateError:
@@ -39,6 +41,7 @@ class Pending(Future[Result], Generic[Result]):
 
     def fail(self, fault: Fault) -> None:
         """Resolve the future with a fault, unless it was cancelled at the last moment."""
+        self.task = None
         try:
             self.set_exception(fault)
         except InvalidStateError:

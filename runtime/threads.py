@@ -92,34 +92,36 @@ class Workers:
         with self._lock:
             waiting = self._scheduler.tasks()
         for task in waiting:
-            self._end(task, Fault(Code.UNAVAILABLE, "the engine was closed"))
+            fault = Fault(Code.UNAVAILABLE, "the engine was closed")
+            self._end(task, fault, self._metrics.tally())
 
     def _serve(self) -> None:
         tally = self._metrics.tally()
         with self._lock:
             self._idle -= 1
-            job = self._next()
-        while job is not None:
-            job = self._do(job, tally)
+        while (job := self._next()) is not None:
+            self._do(job, tally)
+            del job  # a worker that waits holds on to no one's values
 
     def _next(self) -> Job | None:
-        """Return this worker's next job, waiting for one; None to end. The lock is held."""
-        now = self._clock()
-        job = self._scheduler.next_job(now)
-        if job is None:
-            self._idle += 1
-            while job is None:
-                if self._stopping:
-                    return None
-                due = self._watched = self._scheduler.next_due()
-                self._work.wait(None if due is None else max(0.0, due - now))
-                self._watched = None
-                now = self._clock()
-                job = self._scheduler.next_job(now)
-            self._idle -= 1
-        if self._idle:
-            self._wake_another(now)
-        return job
+        """Return this worker's next job, waiting for one; None to end."""
+        with self._lock:
+            now = self._clock()
+            job = self._scheduler.next_job(now)
+            if job is None:
+                self._idle += 1
+                while job is None:
+                    if self._stopping:
+                        return None
+                    due = self._watched = self._scheduler.next_due()
+                    self._work.wait(None if due is None else max(0.0, due - now))
+                    self._watched = None
+                    now = self._clock()
+                    job = self._scheduler.next_job(now)
+                self._idle -= 1
+            if self._idle:
+                self._wake_another(now)
+            return job
 
     def _wake_another(self, now: float) -> None:
         """Let an idle worker look, when there is work for it or a batch due before it wakes."""
@@ -128,7 +130,7 @@ class Workers:
         if sooner or self._scheduler.has_job(now):
             self._work.notify()
 
-    def _do(self, job: Job, tally: Tally) -> Job | None:
+    def _do(self, job: Job, tally: Tally) -> None:
         if isinstance(job, Run):
             deliveries = run_batch(job.queue.stage, job.batch, tally, self._clock())
             with self._lock:
@@ -136,41 +138,33 @@ class Workers:
                 job.queue.running -= 1
                 for delivery in deliveries:
                     self._scheduler.deliver(delivery, now)
-                return self._next()
+            return
         task = job.task
         if isinstance(job, Start):
             task.waited = self._clock() - task.admitted
         outcome = job.outcome if isinstance(job, Resume) else None
         reached = advance(task, outcome, tally, self._clock, self._scheduler.queue)
-        answered = False
-        if reached is not None and not isinstance(reached, Ticket):
-            answered = self._settle(task, reached, tally)
-        with self._lock:
-            if isinstance(reached, Ticket):
+        if isinstance(reached, Ticket):
+            with self._lock:
                 # this worker is free in a moment: what it can serve does not count as waiting
                 if self._scheduler.enqueue(reached, self._clock(), self._idle + 1):
                     self._watch_limits()
-            elif answered:
-                self._answered()
-            return self._next()
+        elif reached is not None:
+            self._end(task, reached, tally)
 
-    def _settle(self, task: Task, outcome: "dict[str, Item] | Fault", tally: Tally) -> bool:
-        """Answer a request; False when someone has done so already."""
+    def _end(self, task: Task, outcome: "dict[str, Item] | Fault", tally: Tally) -> None:
+        """Answer a request, unless someone has done so already."""
         now = self._clock()
         with self._lock:
             if not self._scheduler.finish(task, now):
-                return False
+                return
         count_outcome(tally, task, outcome, now)
         if isinstance(outcome, Fault):
             task.answer.fail(outcome)
         else:
             task.answer.give(outcome)
-        return True
-
-    def _end(self, task: Task, fault: Fault) -> None:
-        if self._settle(task, fault, self._metrics.tally()):
-            with self._lock:
-                self._answered()
+        with self._lock:
+            self._answered()
 
     def _answered(self) -> None:
         """Note that a caller has the answer. The lock is held."""
@@ -194,7 +188,7 @@ class Workers:
     def _keep_limits(self) -> None:
         while (over := self._next_expired()) is not None:
             for task, fault in over:
-                self._end(task, fault)
+                self._end(task, fault, self._metrics.tally())
 
     def _next_expired(self) -> "list[tuple[Task, Fault]] | None":
         with self._lock:

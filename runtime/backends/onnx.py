@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol, cast
 import numpy as np
 
 from ...stdlib.op import Array
-from ..devices.device import Device, DeviceError, View
+from ..devices.device import Device, View
+from ..load_error import BAD_MODEL, NO_RUNTIME, TWO_RUNTIMES, LoadError
 
 _PACKAGES: Final = ("onnxruntime", "onnxruntime-gpu")
 _INSTALL: Final = "pip install 'headrace[cpu]' (or 'headrace[gpu]')"
@@ -42,7 +43,7 @@ class OnnxSession:
         if providers[0] != "CPUExecutionProvider":
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         # Any: onnxruntime has no types of its own
-        self._session: Any = runtime.InferenceSession(model, options, providers=providers)
+        self._session: Any = _open(runtime, model, options, providers)
         self._names = list(output_names)
         self._device = device
         self._options: Any = runtime.RunOptions()
@@ -102,11 +103,23 @@ class Addressable(Device, Protocol):
         ...
 
 
+# Any: an untyped module
+def _open(runtime: Any, model: bytes, options: Any, providers: "list[Any]") -> Any:
+    try:
+        return runtime.InferenceSession(model, options, providers=providers)
+    except Exception as error:
+        raise LoadError(
+            BAD_MODEL, f"ONNX Runtime does not load the model: {reason(error)}"
+        ) from error
+
+
 def _import_runtime() -> Any:  # Any: an untyped module
     try:
         import onnxruntime
     except ImportError as error:
-        raise DeviceError(f"ONNX models need ONNX Runtime: {_INSTALL}") from error
+        raise LoadError(
+            NO_RUNTIME, "ONNX models need ONNX Runtime, which is not installed", _INSTALL
+        ) from error
     check_packages(_owners())
     return onnxruntime
 
@@ -125,9 +138,10 @@ def _owners() -> tuple[str, ...]:
 def check_packages(installed: Sequence[str]) -> None:
     """Refuse two packages that both provide the module onnxruntime and overwrite each other."""
     if len(installed) > 1:
-        raise DeviceError(
-            f"{' and '.join(installed)} are both installed and overwrite each other; "
-            f"pip uninstall {' '.join(installed)}, then {_INSTALL}"
+        raise LoadError(
+            TWO_RUNTIMES,
+            f"{' and '.join(installed)} are both installed and overwrite each other's files",
+            f"pip uninstall {' '.join(installed)}, then {_INSTALL}",
         )
 
 
@@ -136,9 +150,10 @@ def _providers(runtime: Any, device: Device) -> "list[Any]":  # Any: an untyped 
     if kind != "gpu":
         return ["CPUExecutionProvider"]
     if "CUDAExecutionProvider" not in runtime.get_available_providers():
-        raise DeviceError(
-            f"the plan asks for {device.name}, and this ONNX Runtime has no CUDA provider: "
-            f"pip uninstall onnxruntime, then pip install 'headrace[gpu]'"
+        raise LoadError(
+            NO_RUNTIME,
+            f"the plan asks for {device.name}, and this ONNX Runtime has no CUDA provider",
+            "pip uninstall onnxruntime, then pip install 'headrace[gpu]'",
         )
     return [("CUDAExecutionProvider", {"device_id": int(index or 0), "use_tf32": 0})]
 

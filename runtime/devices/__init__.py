@@ -6,7 +6,8 @@ device.py (what a device, a buffer and a view are) · host.py (`cpu`) · sim.py 
 from importlib import import_module
 from pathlib import Path
 
-from .device import Device, DeviceError, DeviceKind
+from ..load_error import NO_DEVICE, LoadError
+from .device import Device, DeviceKind
 
 
 def device_kinds() -> dict[str, DeviceKind]:
@@ -25,5 +26,9 @@ def open_device(name: str) -> Device:
     kinds = device_kinds()
     if kind not in kinds:
         known = ", ".join(f"`{one}`" for one in sorted(kinds))
-        raise DeviceError(f"the plan asks for the device `{name}`; this build has {known}")
+        raise LoadError(
+            NO_DEVICE,
+            f"the plan asks for the device `{name}`; this headrace has {known}",
+            "compile it with a schedule whose devices are here",
+        )
     return kinds[kind].open(int(index or 0))

@@ -20,7 +20,7 @@ class ResidencyError(RuntimeError):
 
 
 class DeviceError(RuntimeError):
-    """A device cannot be opened, or what is asked of it cannot be done; says the cure."""
+    """A device cannot do what is asked of it: out of memory, or a value that it cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)

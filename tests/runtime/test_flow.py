@@ -15,6 +15,7 @@ from headrace.compiler.plan import (
 )
 from headrace.dsl.types import DimVar
 from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.load_error import LoadError
 from headrace.runtime.request import Code, Fault, Request, RequestError
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields, kind, model, place
 
@@ -491,15 +492,15 @@ def test_a_function_is_loaded_once_and_its_lines_are_shown(
     assert (int(outputs["a"]), int(outputs["b"])) == (1, 2)  # type: ignore[call-overload]
 
 
-def test_a_source_that_cannot_be_loaded_is_a_fault_at_load(
+def test_a_source_that_cannot_be_loaded_is_refused_at_load(
     maker: PlanMaker, engines: list[Engine]
 ) -> None:
     maker.python("f", "import no_such_module_here\n", fields(x="f32"), fields(y="f32"))
-    with pytest.raises(Fault, match=r"toy.py cannot be loaded: ModuleNotFoundError"):
+    with pytest.raises(LoadError, match=r"toy.py cannot be loaded: ModuleNotFoundError"):
         start(maker, engines)
 
 
-def test_a_missing_function_is_a_fault_at_load(maker: PlanMaker, engines: list[Engine]) -> None:
+def test_a_missing_function_is_refused_at_load(maker: PlanMaker, engines: list[Engine]) -> None:
     maker.python("f", "def g(x):\n    return x\n", fields(x="f32"), fields(y="f32"))
-    with pytest.raises(Fault, match=r"toy.py defines no function `f`"):
+    with pytest.raises(LoadError, match=r"toy.py defines no function `f`"):
         start(maker, engines)

@@ -14,6 +14,7 @@ from headrace.runtime.devices import device_kinds, open_device
 from headrace.runtime.devices.device import DeviceError, Ledger, ResidencyError, View
 from headrace.runtime.devices.sim import POISON, SimDevice
 from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.load_error import LoadError
 from headrace.runtime.request import Fault, Request
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields, kind, model, place
 
@@ -27,7 +28,7 @@ def device() -> Iterator[SimDevice]:
 
 def test_devices_are_found_by_listing_their_folder() -> None:
     assert {"cpu", "sim", "gpu"} <= set(device_kinds())
-    with pytest.raises(DeviceError, match="asks for the device `npu:1`; this build has `cpu`"):
+    with pytest.raises(LoadError, match="asks for the device `npu:1`; this headrace has `cpu`"):
         open_device("npu:1")
 
 

@@ -1,0 +1,11 @@
+"""A plan that cannot be loaded on this machine: with a code that has a page, and the cure."""
+
+from ..dsl.diagnostic import Refusal
+
+NO_DEVICE, NO_RUNTIME, TWO_RUNTIMES, BAD_SOURCE, BAD_MODEL, NO_OP = (
+    f"HR{number}" for number in range(501, 507)
+)
+
+
+class LoadError(Refusal):
+    """`code` is HR501 to HR506; `help` says what to install or do."""
