@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from headrace.compiler.explain_graph import explain_graph
 from headrace.compiler.graph import Graph, Value
-from headrace.dsl.types import DType, ListType, TensorType
+from headrace.dsl.types import DType, Field, ListType, TensorType
 from headrace.stdlib.op import Item, OpTypeError
 
 from .evaluate import Functions, double, same
-from .graphs import BOOL, F32, I64, U8, Maker, convolution, layer
+from .graphs import BOOL, F32, I64, U8, Maker, convolution, layer, two_in_two_out
 
 ROW = TensorType(F32, (4,))
 FUNCTIONS: Functions = {"note": same, "double": double}
@@ -67,7 +67,8 @@ class Drawing:
     def steps(self, pool: list[Value], count: int, depth: int) -> None:
         """Add up to `count` statements, each of which may use all that `pool` holds."""
         kinds = [self.unary, self.binary, self.reduce, self.chw, self.model, self.function]
-        nested = [self.branch, self.each] if depth else []
+        kinds += [self.join, self.soften]
+        nested = [self.branch, self.match, self.each] if depth else []
         for _ in range(count):
             step = self.draw(st.sampled_from([*kinds, *kinds, self.model, *nested]))
             try:
@@ -126,7 +127,8 @@ class Drawing:
         if not fitting:
             return []
         value = self.one_of(fitting)
-        own = [n for n, m in self.maker.models.items() if _takes(m.signature.params[0].type, value)]
+        models = self.maker.models.items()
+        own = [n for n, m in models if _takes(m.signature.params, value)]
         if own and self.draw(st.integers(0, 5)) == 0:
             return [self.maker.call(self.draw(st.sampled_from(own)), value)]
         name = f"m{len(self.maker.models)}"
@@ -136,6 +138,20 @@ class Drawing:
         batch = self.draw(st.integers(0, 3)) > 0
         self.maker.define(name, make(seed, opset=opset, batch=batch))
         return [self.maker.call(name, value)]
+
+    def join(self, pool: list[Value], _: int) -> list[Value]:
+        """Call a model of two inputs and two outputs."""
+        rows = [v for v in pool if v.type == ROW]
+        name = f"m{len(self.maker.models)}"
+        opset = self.draw(st.sampled_from((11, 13, 17)))
+        self.maker.define(name, two_in_two_out(self.draw(st.integers(0, 2)), opset=opset))
+        return list(self.maker.calls(name, self.one_of(rows), self.one_of(rows)))
+
+    def soften(self, pool: list[Value], _: int) -> list[Value]:
+        """Choose between two rows, element by element."""
+        rows = [v for v in pool if v.type == ROW]
+        one, other = self.one_of(rows), self.draw(st.sampled_from(rows))
+        return [self.maker.op("core.where", self.maker.op("math.gt", one, 0), one, other)]
 
     def function(self, pool: list[Value], _: int) -> list[Value]:
         value = self.one_of([v for v in pool if v.type == ROW])
@@ -158,6 +174,21 @@ class Drawing:
             return [self.draw(st.sampled_from(made[::-1] + rows)) for _ in range(2)]
 
         return list(self.maker.branch(condition, arm, arm))
+
+    def match(self, pool: list[Value], depth: int) -> list[Value]:
+        """Match a count; sometimes it is known when compiling."""
+        rows = [v for v in pool if v.type == ROW]
+        subject: Value = self.maker.op("core.argmax", self.one_of(rows), 0, False)
+        if self.draw(st.integers(0, 4)) == 0:
+            subject = self.maker.literal(self.draw(st.integers(0, 3)))
+
+        def arm() -> list[Value]:
+            inner = list(pool)
+            self.steps(inner, self.draw(st.integers(0, 2)), depth - 1)
+            made = [v for v in inner[len(pool) :] if v.type == ROW]
+            return [self.draw(st.sampled_from(made[::-1] + rows))]
+
+        return list(self.maker.match(subject, [(0,), (1, 2)], [arm, arm, arm]))
 
     def each(self, pool: list[Value], depth: int) -> list[Value]:
         lists = [v for v in pool if _is_rows(v)]
@@ -199,5 +230,8 @@ def _ends_with_four(type: TensorType) -> bool:
     return type.dtype is F32 and len(type.dims) == 2 and type.dims[1] == 4
 
 
-def _takes(param: object, value: Value) -> bool:
-    return isinstance(param, TensorType) and (len(param.dims) == 3) == _is_plane(value)
+def _takes(params: tuple[Field, ...], value: Value) -> bool:
+    type = params[0].type
+    if len(params) != 1 or not isinstance(type, TensorType):
+        return False
+    return (len(type.dims) == 3) == _is_plane(value)

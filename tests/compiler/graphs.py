@@ -120,6 +120,19 @@ def convolution(seed: int = 0, *, opset: int = 17, batch: bool = True) -> SmallM
     )
 
 
+def two_in_two_out(seed: int = 0, *, opset: int = 17, batch: bool = True) -> SmallModel:
+    """(p, q) to (p + w * q, max(p, q)), all f32[4]."""
+    weights = np.random.default_rng(seed).integers(-2, 3, 4).astype(np.float32)
+    nodes = [
+        helper.make_node("Mul", ["w", "q"], ["wq"]),
+        helper.make_node("Add", ["p", "wq"], ["sum"]),
+        helper.make_node("Max", ["p", "q"], ["most"]),
+    ]
+    row = tensor(F32, 4)
+    params, results = {"p": row, "q": row}, {"sum": row, "most": row}
+    return small_model(nodes, params, results, {"w": weights}, opset=opset, batch=batch)
+
+
 @dataclass
 class Maker:
     """Makes one graph, statement by statement."""

@@ -1,11 +1,14 @@
 """Random graphs: every pass leaves a sound graph, has nothing left to do, and changes no result."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
-from headrace.compiler.graph import Graph
+from headrace.compiler.graph import Graph, ModelDef
 from headrace.compiler.graph_pass import PassContext
-from headrace.compiler.optimize import load_passes
+from headrace.compiler.optimize import load_passes, optimize
 from headrace.compiler.verify import verify
 from headrace.stdlib.op import Item
 from tests.compiler.draw_graphs import FUNCTIONS, Drawn, drawn_graphs
@@ -34,6 +37,19 @@ def same(left: Item, right: Item) -> bool:
     )
 
 
+class Companion(Evaluator):
+    """Runs each row once alone and once with another row, which must not matter to it."""
+
+    def batch(self, model: ModelDef, columns: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        alone = super().batch(model, columns)
+        if model.batches:
+            pairs = [[one, np.flip(np.asarray(one))] for [one] in columns]
+            for together, [one] in zip(super().batch(model, pairs), alone, strict=True):
+                # sums of a matrix product may be taken in another order for more rows
+                np.testing.assert_allclose(together[0], one, rtol=1e-5)
+        return alone
+
+
 @CI
 @given(drawn_graphs())
 def test_each_pass_keeps_the_graph_sound_and_its_results(drawn: Drawn) -> None:
@@ -50,3 +66,9 @@ def test_each_pass_keeps_the_graph_sound_and_its_results(drawn: Drawn) -> None:
         got, noted = outcome(graph, drawn.inputs)
         assert noted == calls, one.name
         assert all(map(same, wanted, got)), one.name
+
+
+@settings(CI, max_examples=40)
+@given(drawn_graphs())
+def test_rows_of_fused_models_do_not_see_each_other(drawn: Drawn) -> None:
+    Companion(FUNCTIONS).run(optimize(drawn.graph).graph, *drawn.inputs)
