@@ -1,0 +1,130 @@
+"""Random graphs on random devices: plans keep to their rules, and running one changes no result."""
+
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.compiler.graph import (
+    Blob,
+    FunctionDef,
+    Graph,
+    If,
+    Match,
+    ModelCall,
+    Region,
+    Settings,
+    StageSettings,
+    Transfer,
+    Value,
+)
+from headrace.compiler.optimize import load_passes, optimize
+from headrace.compiler.plan import Plan
+from headrace.compiler.plan_file import read, to_bytes
+from headrace.compiler.planner import plan_pipeline
+from headrace.compiler.rewrite import walk
+from headrace.compiler.segments import Segments
+from headrace.compiler.verify_plan import verify_plan
+from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.request import Request
+from headrace.stdlib.op import Item
+from tests.compiler.draw_graphs import FUNCTIONS, Drawn, drawn_graphs
+from tests.compiler.evaluate import Evaluator
+
+SLOW_TO_DRAW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+FEW = settings(max_examples=30, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+
+SOURCE = b"def note(x):\n    return x\n\n\ndef double(x):\n    return x * 2\n"
+ENGINE = EngineConfig(workers=1, intra_op_threads=1)
+
+
+@st.composite
+def placed_graphs(draw: st.DrawFn) -> tuple[Drawn, Graph]:
+    """Draw a graph, put each of its models on a device, and run all passes or placement alone."""
+    drawn = draw(drawn_graphs())
+    stages = dict.fromkeys(n.stage for n in walk(drawn.graph.body) if isinstance(n.kind, ModelCall))
+    devices = st.sampled_from(("cpu", "sim"))
+    chosen = tuple((stage, StageSettings(device=draw(devices))) for stage in stages)
+    graph = replace(
+        drawn.graph,
+        settings=Settings(stages=chosen),
+        functions=tuple(map(with_source, drawn.graph.functions)),
+    )
+    passes = load_passes()
+    return drawn, optimize(graph, passes if draw(st.booleans()) else passes[-1:]).graph
+
+
+def with_source(function: FunctionDef) -> FunctionDef:
+    return replace(function, source=Blob(sha256(SOURCE).hexdigest(), SOURCE))
+
+
+def planned(graph: Graph) -> Plan:
+    segments = Segments()
+    pipeline = plan_pipeline(graph, segments, Path.cwd()).pipeline
+    return Plan("0", (pipeline,), segments.all, (), (), (), segments.blobs)
+
+
+def check_homes(graph: Graph, region: Region, homes: dict[Value, str]) -> None:
+    """Assert that everything is read on the device that it is on."""
+    homes.update(dict.fromkeys(region.params, "cpu"))
+    for node in region.nodes:
+        device = "cpu"
+        if isinstance(node.kind, ModelCall):
+            model = graph.model(node.kind.model)
+            names = (node.stage, *model.members)
+            device = next((d for n in names if (d := graph.settings.stage(n).device)), "cpu")
+        if isinstance(node.kind, Transfer):
+            assert homes[node.inputs[0]] != node.kind.device, "a copy to where it is already"
+            device = node.kind.device
+        else:
+            assert {homes[value] for value in node.inputs} <= {device}
+        for inner in node.regions:
+            check_homes(graph, inner, homes)
+        homes.update(dict.fromkeys(node.outputs, device))
+        if isinstance(node.kind, If | Match):
+            for index, value in enumerate(node.outputs):
+                (homes[value],) = {homes[region.results[index]] for region in node.regions}
+        elif node.regions:
+            assert {homes[value] for value in node.regions[0].results} <= {"cpu"}
+
+
+def same(left: Item, right: Item) -> bool:
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return np.array_equal(np.asarray(left), np.asarray(right), equal_nan=True)
+
+
+@FEW
+@given(placed_graphs())
+def test_everything_is_read_where_it_is_and_leaves_from_the_cpu(made: tuple[Drawn, Graph]) -> None:
+    _, graph = made
+    homes: dict[Value, str] = {}
+    check_homes(graph, graph.body, homes)
+    assert {homes[value] for value in graph.body.results} <= {"cpu"}
+
+
+@FEW
+@given(placed_graphs())
+def test_a_plan_keeps_to_its_rules_and_its_file_keeps_the_plan(made: tuple[Drawn, Graph]) -> None:
+    plan = planned(made[1])
+    verify_plan(plan)
+    assert to_bytes(read(to_bytes(plan))) == to_bytes(plan)
+
+
+@FEW
+@given(placed_graphs())
+def test_running_the_plan_gives_what_the_graph_means(made: tuple[Drawn, Graph]) -> None:
+    drawn, graph = made
+    wanted = Evaluator(FUNCTIONS).run(drawn.graph, *drawn.inputs)
+    names = [field.name for field in graph.signature.params]
+    engine = Engine(planned(graph), ENGINE)
+    try:
+        inputs = dict(zip(names, drawn.inputs, strict=True))
+        outputs = engine.call(Request(graph.name, inputs)).outputs
+    finally:
+        engine.close()
+    assert len(outputs) == len(wanted)
+    assert all(map(same, wanted, outputs.values()))
