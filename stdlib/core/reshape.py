@@ -40,7 +40,8 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
     if -1 not in known:
         if isinstance(total, int) and total != rest:
             raise OpTypeError("shape", f"{total} elements like {found}, not {rest}")
-        dims.unify(total, rest)
+        if not dims.unify(total, rest):
+            raise OpTypeError("shape", f"as many elements as {found} has, not {rest}")
     elif isinstance(total, int):
         if rest == 0 or total % rest:
             raise OpTypeError("shape", f"a divisor of the {total} elements of {found}, not {rest}")

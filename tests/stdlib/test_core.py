@@ -5,7 +5,7 @@ import pytest
 
 from headrace.dsl.dims import Dims
 from headrace.dsl.types import DimVar, DType, ListType, TensorType
-from headrace.stdlib.op import Argument
+from headrace.stdlib.op import Argument, OpTypeError
 from tests.stdlib.calls import call, refusal, tensor, types
 
 F32, I64, U8, STRING = DType.F32, DType.I64, DType.U8, DType.STRING
@@ -88,6 +88,12 @@ def test_reshaping_keeps_the_number_of_elements() -> None:
         refusal("reshape", tensor(F32, 6, 4), (5, 5)) == "shape: 24 elements like f32[6, 4], not 25"
     )
     assert "a divisor of the 24 elements" in refusal("reshape", tensor(F32, 6, 4), (-1, 5))
+
+
+def test_reshaping_a_fixed_but_unknown_number_of_elements_is_refused() -> None:
+    dims = Dims()
+    with pytest.raises(OpTypeError, match=r"as many elements as f32\[N, 4\] has, not 8"):
+        types("reshape", tensor(F32, dims.rigid("N"), 4), (8,), dims=dims)
 
 
 def test_flattening_multiplies_named_sizes() -> None:
