@@ -1,4 +1,22 @@
-"""headrace.runtime"""
+"""headrace.runtime: from a plan to answers. In order of control flow:
+
+Loading. `load` makes stages of a plan's segments: `instance` (ONNX), `backends/onnx` (a session),
+`backends/python` (functions), `op_stage` (stdlib ops), `transfer` (copies to `devices`); what this
+machine lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border,
+`bind` its blocks, `prune` them for callers who want some results only.
+
+Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work;
+`rows` are the values of a group, `literals` those known before, `shapes` binds and compares their
+dimensions; `stage` is what work asks for; `blame` gives failures an address.
+
+Drivers. `engine` runs a flow in the caller's thread, or makes it a `task`: `scheduler` and
+`batcher` decide, `jobs` does, `threads` waits, `pending` is the future; `simulate` puts a fake
+clock in place of threads. `metrics` counts. `record` is what an embedded call returns.
+
+Front ends. `server` (`server_config`, `fronts`) serves a `service` of engines: `http`
+(`http_routes`, `compression`) and `grpc` speak `protocols`, `awaiting` waits for futures,
+`exposition` shows metrics.
+"""
 
 if __name__ == "runtime":
     raise ImportError("import headrace.runtime: this folder is part of the package headrace")
