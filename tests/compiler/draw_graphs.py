@@ -132,11 +132,13 @@ class Drawing:
         if own and self.draw(st.integers(0, 5)) == 0:
             return [self.maker.call(self.draw(st.sampled_from(own)), value)]
         name = f"m{len(self.maker.models)}"
-        make = convolution if _is_plane(value) else layer
         opset = self.draw(st.sampled_from((11, 13, 17)))
         seed = self.draw(st.integers(0, 2))
-        batch = self.draw(st.integers(0, 3)) > 0
-        self.maker.define(name, make(seed, opset=opset, batch=batch))
+        if _is_plane(value):
+            self.maker.define(name, convolution(seed, opset=opset))
+        else:
+            batch = self.draw(st.integers(0, 3)) > 0
+            self.maker.define(name, layer(seed, opset=opset, batch=batch))
         return [self.maker.call(name, value)]
 
     def join(self, pool: list[Value], _: int) -> list[Value]:

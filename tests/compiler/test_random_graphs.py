@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from headrace.compiler.graph import Graph, ModelDef
@@ -15,7 +16,7 @@ from tests.compiler.draw_graphs import FUNCTIONS, Drawn, drawn_graphs
 from tests.compiler.evaluate import Evaluator
 
 SLOW_TO_DRAW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
-CI = settings(max_examples=100, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+CI = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW)
 
 
 def outcome(graph: Graph, inputs: tuple[Item, ...]) -> tuple[list[Item], list[str]]:
@@ -53,6 +54,18 @@ class Companion(Evaluator):
 @CI
 @given(drawn_graphs())
 def test_each_pass_keeps_the_graph_sound_and_its_results(drawn: Drawn) -> None:
+    check_passes(drawn)
+
+
+@pytest.mark.slow
+@settings(CI, max_examples=1500, derandomize=False)
+@given(drawn_graphs())
+def test_each_pass_does_so_for_many_graphs_that_differ_from_run_to_run(drawn: Drawn) -> None:
+    check_passes(drawn)
+
+
+def check_passes(drawn: Drawn) -> None:
+    """Run all passes one after the other, and the graph before and after each."""
     context, graph = PassContext(), drawn.graph
     verify(graph)
     wanted, calls = outcome(graph, drawn.inputs)
