@@ -87,7 +87,8 @@ def pack(path: Path, free_axes: tuple[tuple[str, int], ...]) -> bytes:
 
     `free_axes` names dimensions that the file fixes though they are free (a batch of 1): they
     become symbolic. Without those and without external weights the file's own bytes are returned.
-    Raises NotOnnx for a model of more than 2 GiB, which is the most one message can hold.
+    Raises NotOnnx when the weights are not there, and for a model of more than 2 GiB, which is the
+    most one message can hold.
     """
     import onnx  # as in read_signature
     from onnx.external_data_helper import load_external_data_for_model, uses_external_data
@@ -98,7 +99,10 @@ def pack(path: Path, free_axes: tuple[tuple[str, int], ...]) -> bytes:
     if not external and not free_axes:
         return content
     if external:
-        load_external_data_for_model(model, str(path.parent))
+        try:
+            load_external_data_for_model(model, str(path.parent))
+        except onnx.checker.ValidationError as error:
+            raise NotOnnx(f"its weights cannot be read: {error}") from error
     for name, axis in free_axes:
         for value in (*model.graph.input, *model.graph.output):
             if value.name == name:

@@ -6,7 +6,7 @@ from ...stdlib.op import Literal, OpTypeError
 from .body import Body
 from .literals import scalar
 from .mismatch import made_here
-from .operands import BROKEN, TEXT, Broken, Known, Operand, Single
+from .operands import BROKEN, TEXT, Broken, Known, Operand, Single, collapsed
 from .ops import apply_op
 
 MADE = "value"  # how `core.getitem` writes a bound that is made at run time
@@ -40,7 +40,8 @@ def lower_index(body: Body, expr: ast.Index, names: tuple[str, ...]) -> Operand:
         return BROKEN
     op = body.catalog.op("core.getitem")
     try:
-        return apply_op(body, op, (subject, Known(spec, TEXT), *indices), expr.span, names)
+        made = apply_op(body, op, (subject, Known(spec, TEXT), *indices), expr.span, names)
+        return collapsed(made)
     except OpTypeError as error:
         body.problems.error(
             "HR215",

@@ -8,7 +8,7 @@ from ...dsl.types import UNKNOWN, Dim, DType, ListType, TensorType
 from ...stdlib.op import OpTypeError
 from .body import Body
 from .literals import LiteralError, typed
-from .operands import BROKEN, Broken, Known, Operand, Record, Single, weak_number
+from .operands import BROKEN, Broken, Known, Operand, Single, collapsed, weak_number
 from .ops import apply_op
 
 NO_ITEMS = Known((), ListType(UNKNOWN, 0), weak=True)
@@ -71,7 +71,7 @@ def _made(
             if body.resolve(single.type) != shapes[0]:
                 return _mixed(body, expr, part, singles[0], single)
         raise
-    return made.fields[0][1] if isinstance(made, Record) else made
+    return collapsed(made)
 
 
 def _mixed(

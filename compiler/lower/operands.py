@@ -71,6 +71,13 @@ def weak_number(number: int | float) -> Known:
     return Known(number, TensorType(dtype), weak=True)
 
 
+def collapsed(operand: Operand) -> Operand:
+    """Return the field of a record that has only one."""
+    if isinstance(operand, Record) and len(operand.fields) == 1:
+        return operand.fields[0][1]
+    return operand
+
+
 def singles(operand: Operand) -> tuple[Single, ...]:
     """Return the values an operand holds, in order."""
     if isinstance(operand, Record):

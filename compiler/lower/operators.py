@@ -17,8 +17,8 @@ from .agree import adapt
 from .body import Body
 from .literals import LiteralError, typed
 from .mismatch import made_here, named
-from .operands import Broken, Known, Operand, Single, weak_number
-from .ops import apply_op, broken_results, in_terms_of_arguments
+from .operands import BROKEN, Broken, Known, Operand, Single, collapsed, weak_number
+from .ops import apply_op, in_terms_of_arguments
 
 BINARY: Final = MappingProxyType(
     {
@@ -61,17 +61,17 @@ def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operan
     left, right = body.single(expr.left), body.single(expr.right)
     op = body.catalog.op(f"math.{BINARY[expr.op]}")
     if isinstance(left, Broken) or isinstance(right, Broken):
-        return broken_results(op)
+        return BROKEN
     if isinstance(left, Known) and isinstance(right, Known) and left.weak and right.weak:
         folded = _folded(expr, left.literal, right.literal)
         if folded is not None:
             return folded
     if _is_absent(body, left, expr.left) or _is_absent(body, right, expr.right):
-        return broken_results(op)
+        return BROKEN
     try:
         left = _like(body, left, right, expr.left)
         right = _like(body, right, left, expr.right)
-        return _applied(body, op, (left, right), expr, names)
+        return collapsed(_applied(body, op, (left, right), expr, names))
     except LiteralError as error:
         side = expr.left if isinstance(left, Known) else expr.right
         body.problems.error("HR216", f"{error}", side.span)
@@ -87,23 +87,23 @@ def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operan
             notes=(f"{about} should be {wants}",),
             help=_cast_help(expr, left, right),
         )
-    return broken_results(op)
+    return BROKEN
 
 
 def lower_unary(body: Body, expr: ast.Unary, names: tuple[str, ...]) -> Operand:
     single = body.single(expr.operand)
     op = body.catalog.op(f"math.{UNARY[expr.op]}")
     if isinstance(single, Broken):
-        return broken_results(op)
+        return BROKEN
     if _is_absent(body, single, expr.operand):
-        return broken_results(op)
+        return BROKEN
     if isinstance(single, Known) and single.weak and expr.op == "-":
         negated = _negated(single.literal)
         if not isinstance(negated, tuple):
             return weak_number(negated)
         return Known(negated, single.type, weak=True)
     try:
-        return _applied(body, op, (single,), expr, names)
+        return collapsed(_applied(body, op, (single,), expr, names))
     except OpTypeError as error:
         body.problems.error(
             "HR226",
@@ -112,7 +112,7 @@ def lower_unary(body: Body, expr: ast.Unary, names: tuple[str, ...]) -> Operand:
             secondary=(_label(body, expr.operand, single),),
             notes=(f"{named(expr.operand)} should be {error.wants}",),
         )
-    return broken_results(op)
+    return BROKEN
 
 
 def _applied(
