@@ -22,6 +22,7 @@ from .dsl.source import Source
 from .expect import Evaluator, Unclear, Value
 from .runtime.engine import Engine, EngineConfig
 from .runtime.request import Fault, Request
+from .stdlib.dtypes import from_numpy
 
 _LONG = 300  # characters of a value in a message
 
@@ -169,12 +170,12 @@ def _show(value: Value) -> str:
         array = cast("np.ndarray[Any, Any]", value)  # Any: of any shape and dtype
         body = np.array2string(array, separator=", ", threshold=24, edgeitems=3)
         text = " ".join(body.split()).replace("'", '"') if array.size else "empty"
-        kind = "" if array.dtype.hasobject or not array.size else f" ({array.dtype})"
-        text = f"{text}{kind}"
-    elif isinstance(value, np.generic):
-        text = str(value)
+        kind = from_numpy(array.dtype)
+        text = f"{text} ({kind.value})" if kind is not None and array.size else text
     elif isinstance(value, str):
         text = f'"{value}"'
+    elif isinstance(value, np.generic):
+        text = str(value.item())
     elif isinstance(value, bool):
         text = str(value).lower()
     elif isinstance(value, bytes):

@@ -34,7 +34,8 @@ def _meant(path: Path, suffixes: Sequence[str]) -> str | None:
     if not folder.is_dir():
         return None
     names = [one.name for one in folder.iterdir() if one.suffix in suffixes]
-    near = nearest(path.name, names)
+    near = next((name for name in names if Path(name).stem == path.stem), None)
+    near = near or nearest(path.name, names)
     if near is not None:
         return f"did you mean `{folder / near}`?"
     here = ", ".join(f"`{name}`" for name in sorted(names)[:5])

@@ -77,14 +77,22 @@ def _tensor(takes: Tensor, value: object) -> Tensor:
     if takes.datatype is BYTES:
         array: Array = np.array(value, dtype=object)
     else:
-        given: Array = np.asarray(value)
-        array = given.astype(takes.datatype.numpy, casting="unsafe")
-        if array.shape and not np.array_equal(array, given) and given.dtype.kind not in "f":
-            raise UsageError(f"`{takes.name}` takes {takes.datatype.name}, which cannot hold it")
+        array = _numbers(takes, np.asarray(value))
     while array.ndim < len(takes.shape) and takes.shape[array.ndim] == 1:
         array = array.reshape(*array.shape, 1)
     flat = array.reshape(-1).tolist() if takes.datatype is BYTES else array
     return Tensor(takes.name, takes.datatype, array.shape, write_raw(flat))
+
+
+def _numbers(takes: Tensor, given: Array) -> Array:
+    """Return numbers in the dtype that is asked for, when that loses nothing but precision."""
+    wanted = takes.datatype.numpy
+    kinds = {"b": "b", "i": "iuf", "u": "iuf", "f": "f"}.get(given.dtype.kind, "")
+    kind = "f" if takes.datatype.name == "BF16" else wanted.kind
+    array = given.astype(wanted) if kind in kinds else given
+    if kind not in kinds or (given.dtype.kind in "iu" and not np.array_equal(array, given)):
+        raise UsageError(f"`{takes.name}` takes {takes.datatype.name}, which cannot hold this")
+    return array
 
 
 def _array(tensor: Tensor) -> Array:

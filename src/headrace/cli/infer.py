@@ -50,7 +50,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         results = {f.name: value for f, value in zip(pipeline.results, record, strict=True)}
     seconds = time.perf_counter() - start
     _show(results, arguments.json, console)
-    console.say(f"answered in {seconds * 1e3:.3g} ms")
+    console.say(f"answered in {_milliseconds(seconds)} ms")
     return Exit.GOOD
 
 
@@ -106,6 +106,10 @@ def _seconds(text: str) -> float:
     if unit not in DURATION_SECONDS:
         raise UsageError(f"--timeout: `{text}` is no duration", "write `500ms` or `2s`")
     return float(value)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f}" if seconds >= 0.01 else f"{seconds * 1e3:.2f}"
 
 
 def _show(results: Mapping[str, object], as_json: bool, console: Console) -> None:

@@ -95,7 +95,7 @@ def _run(words: Sequence[str], console: Console) -> int:
         allow_abbrev=False,
     )
     command.arguments(parser)
-    return command.run(parser.parse_args(list(words[1:])), console)
+    return command.run(parser.parse_intermixed_args(list(words[1:])), console)
 
 
 def _help() -> str:

@@ -1,0 +1,362 @@
+"""Commands as a shell sees them: what is printed where, and the exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headrace.cli import main
+
+STAGES = """\
+def double(x):
+    return x * 2
+
+def size(photo):
+    return len(photo)
+
+def fail(x):
+    raise ValueError("no such luck")
+"""
+PROGRAM = """\
+fn double(x: f32[N]) -> (y: f32[N]) = python "stages.py:double"
+fn size(photo: bytes) -> (n: i64) = python "stages.py:size"
+fn fail(x: f32[N]) -> (y: f32[N]) = python "stages.py:fail"
+
+pipeline twice(x: f32[N], names: string[M]) -> (y: f32[N], names: string[M]) {
+    return y = double(x), names = names
+}
+
+pipeline measure(photo: bytes, label: string = "none", scale: f64 = 1.0) -> (n: i64, label: string)
+{
+    return n = size(photo), label = label
+}
+
+pipeline broken(x: f32[N]) -> (y: f32[N]) {
+    return y = fail(x)
+}
+
+test "it doubles" for twice {
+    given x = [1, 2]
+    given names = ["a"]
+    expect y == [2, 4]
+    expect calls(double) == 1
+}
+"""
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "stages.py").write_text(STAGES)
+    (tmp_path / "app.pipe").write_text(PROGRAM)
+    (tmp_path / "photo.bin").write_bytes(b"12345\xff")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function from words to the exit code, stdout and stderr."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        assert Path.cwd() == folder
+        status = main(list(words))
+        out, err = capsys.readouterr()
+        assert "\x1b" not in out + err, "no colour where there is no terminal"
+        assert "Traceback" not in out + err
+        return status, out, err
+
+    return call
+
+
+# ---- words
+
+
+def test_no_command_prints_help_and_is_wrong_usage(run: Run) -> None:
+    status, out, _ = run()
+    assert status == 2
+    assert "headrace COMMAND" in out
+    assert run("--help")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["chekc"], "did you mean `headrace check`?"),
+        (["check", "ap.pipe"], "did you mean `app.pipe`?"),
+        (["infer", "app.plan"], "did you mean `app.pipe`?"),
+        (["run", "app.pipe", "--http-prot=0"], "did you mean `--http-port`?"),
+        (["run", "app.pipe", "--http-port", "70000"], "`70000` is no port"),
+        (["explain", "HR99"], "there is no code `HR99`"),
+        (["infer", "app.pipe", "--pipeline", "twic"], "did you mean `twice`?"),
+        (["infer", "app.pipe"], "say which with `--pipeline NAME`"),
+        (["infer", "app.pipe", "x"], "write `name=value`"),
+        (["infer", "app.pipe", "--pipeline", "measure", "phto=x"], "did you mean `photo`?"),
+        (["infer", "app.pipe", "--pipeline", "measure", "photo=@photo.bn"], "`@photo.bin`?"),
+        (["infer", "app.pipe", "--pipeline", "twice", "x=[1,"], "`x` is not JSON"),
+        (["infer", "app.pipe", "--pipeline", "measure", "photo=a", "photo=b"], "2 times"),
+        (["infer", "app.pipe", "--pipeline", "twice", "--timeout", "5"], "`5` is no duration"),
+        (["infer", "http://127.0.0.1:1"], "which pipeline?"),
+        (["check", "stages.py"], "does not end in .pipe"),
+        (["fmt", "-", "app.pipe"], "`-` stands alone"),
+    ],
+)
+def test_wrong_usage_is_told_with_a_cure(run: Run, words: list[str], said: str) -> None:
+    status, out, err = run(*words)
+    assert (status, out) == (2, "")
+    assert said in err
+
+
+# ---- check and fmt
+
+
+def test_check_says_that_all_is_well(run: Run) -> None:
+    assert run("check", "app.pipe") == (0, "", "1 file checked: no mistakes\n")
+
+
+def test_check_of_a_folder_finds_every_file_and_tells_a_shared_mistake_once(
+    run: Run, folder: Path
+) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "common.pipe").write_text("type A = f99\n")
+    for name in ("one", "two"):
+        (folder / f"{name}.pipe").write_text('use "sub/common.pipe" as common\n')
+    status, out, err = run("check", "--format", "short", ".")
+    assert status == 1
+    assert len([line for line in out.splitlines() if "f99" in line]) == 1
+    assert err.startswith("4 files checked: 1 mistake")
+
+
+def test_check_has_a_full_form_a_short_form_and_json(run: Run, folder: Path) -> None:
+    (folder / "bad.pipe").write_text("type A =\nuse image imag\n")
+    status, out, _ = run("check", "bad.pipe")
+    assert status == 1
+    assert "\n2 | use image imag\n  |           ^^^^ expected the end of the line\n" in out
+    _, out, _ = run("check", "bad.pipe", "--format", "short")
+    assert out.splitlines()[0] == "bad.pipe:1:9: HR024 a type is missing"
+    _, out, _ = run("check", "bad.pipe", "--format=json")
+    assert [found["code"] for found in json.loads(out)] == ["HR024", "HR013"]
+
+
+def test_a_file_that_is_not_text_is_a_mistake_with_a_code(run: Run, folder: Path) -> None:
+    (folder / "bad.pipe").write_bytes(b"use image\n# caf\xe9\n")
+    status, out, _ = run("check", "bad.pipe", "--format", "short")
+    assert (status, out) == (1, "bad.pipe:2:6: HR023 this file is not UTF-8 text\n")
+
+
+def test_fmt_rewrites_files_and_names_those_that_changed(run: Run, folder: Path) -> None:
+    (folder / "app.pipe").chmod(0o640)
+    assert run("fmt", "--check")[:2] == (1, "app.pipe\n")
+    assert (folder / "app.pipe").read_text() == PROGRAM
+    assert run("fmt")[:2] == (0, "app.pipe\n")
+    assert run("fmt", "--check") == (0, "", "")
+    assert (folder / "app.pipe").stat().st_mode & 0o777 == 0o640
+
+
+def test_fmt_leaves_a_file_with_mistakes_alone(run: Run, folder: Path) -> None:
+    (folder / "bad.pipe").write_text("type   A =\n")
+    status, out, _ = run("fmt", "bad.pipe")
+    assert status == 1
+    assert "HR024" in out
+    assert (folder / "bad.pipe").read_text() == "type   A =\n"
+
+
+@pytest.mark.usefixtures("folder")
+def test_fmt_formats_stdin() -> None:
+    done = shell("fmt", "-", input="type   A=f32")
+    assert (done.returncode, done.stdout) == (0, "type A = f32\n")
+
+
+# ---- compile, explain, passes, version
+
+
+def test_compile_writes_a_plan_that_runs_without_its_sources(run: Run, folder: Path) -> None:
+    status, out, _ = run("compile", "app.pipe")
+    assert status == 0
+    assert out.startswith("app.plan: twice, measure, broken in ")
+    first = (folder / "app.plan").read_bytes()
+    assert run("compile", "app.pipe", "-o", "other.plan")[0] == 0
+    assert (folder / "other.plan").read_bytes() == first
+    (folder / "app.pipe").unlink()
+    (folder / "stages.py").unlink()
+    status, out, _ = run("infer", "app.plan", "--pipeline", "measure", "photo=abc")
+    assert (status, out) == (0, "n      3\nlabel  none\n")
+
+
+def test_mistakes_stop_a_compilation(run: Run, folder: Path) -> None:
+    (folder / "bad.pipe").write_text("type A =\n")
+    status, out, _ = run("compile", "bad.pipe")
+    assert status == 1
+    assert "HR024" in out
+    assert not (folder / "bad.plan").exists()
+
+
+def test_a_schedule_that_is_not_there_is_a_mistake(run: Run) -> None:
+    status, _, err = run("compile", "app.pipe", "--schedule", "gpu")
+    assert status == 1
+    assert "HR409" in err
+
+
+def test_an_altered_plan_is_refused_with_its_code(run: Run, folder: Path) -> None:
+    run("compile", "app.pipe")
+    plan = bytearray((folder / "app.plan").read_bytes())
+    plan[-30] ^= 1
+    (folder / "app.plan").write_bytes(plan)
+    status, out, err = run("infer", "app.plan", "--pipeline", "measure", "photo=a")
+    assert (status, out) == (1, "")
+    assert err.startswith("error[HR412]: ")
+
+
+def test_explain_shows_stages_reasons_and_codes(run: Run) -> None:
+    assert "double" in run("explain", "app.pipe")[1]
+    assert "double" in run("explain", "app.pipe", "--stage", "graph")[1]
+    assert run("explain", "app.pipe", "--why-not", "merge_models")[0] == 0
+    assert run("explain", "hr024")[1].startswith("# HR024 ")
+    status, _, err = run("explain", "app.pipe", "--stage", "grph")
+    assert status == 1
+    assert "did you mean `graph`?" in err
+
+
+def test_passes_and_version(run: Run) -> None:
+    status, out, _ = run("passes")
+    assert status == 0
+    assert out.split()[:2] == ["fold_constants", "simplify"]
+    status, out, _ = run("version")
+    assert status == 0
+    assert {"headrace", "python", "onnxruntime"} <= {line.split()[0] for line in out.splitlines()}
+
+
+# ---- infer and test
+
+
+def test_infer_shows_a_row_an_item(run: Run) -> None:
+    words = ("infer", "app.pipe", "--pipeline", "twice")
+    status, out, err = run(*words, "x=[1, 2.25]", "names=left", "names=right")
+    assert (status, out) == (0, "y    names\n2    left\n4.5  right\n")
+    assert err.startswith("answered in ")
+
+
+def test_infer_prints_json(run: Run) -> None:
+    words = ("infer", "app.pipe", "--pipeline", "twice", "--json")
+    _, out, _ = run(*words, "x=[1, 2.25]", 'names=["a"]')
+    assert json.loads(out) == {"y": [2, 4.5], "names": ["a"]}
+
+
+def test_infer_reads_files(run: Run, folder: Path) -> None:
+    np.save(folder / "x.npy", np.array([1, 2], np.float32))
+    (folder / "name.txt").write_text("long\nname")
+    words = ("infer", "app.pipe", "--pipeline")
+    _, out, _ = run(*words, "measure", "photo=@photo.bin", "label=@name.txt", "--json")
+    assert json.loads(out) == {"n": 6, "label": "long\nname"}
+    _, out, _ = run(*words, "twice", "x=@x.npy", "names=a", "names=@name.txt")
+    assert out == "y  names\n2  a\n4  long\\nname\n"
+
+
+def test_a_value_that_does_not_fit_is_a_mistake_in_the_input(run: Run) -> None:
+    status, _, err = run("infer", "app.pipe", "--pipeline", "twice", "x=[[1]]", "names=a")
+    assert status == 1
+    assert "twice(x: f32[N], names: string[M])" in err
+
+
+def test_a_stage_that_fails_is_shown_with_its_line(run: Run) -> None:
+    status, _, err = run("infer", "app.pipe", "--pipeline", "broken", "x=[1]")
+    assert status == 3
+    assert err == (
+        "failed: pipeline `broken`, stage `fail`: `fail` raised ValueError: no such luck\n"
+        " --> app.pipe:15:16\n"
+        "15 |     return y = fail(x)\n"
+        "   |                ^\n"
+    )
+
+
+def test_test_runs_test_blocks(run: Run, folder: Path) -> None:
+    status, out, err = run("test")
+    assert status == 0
+    assert out.startswith("passed  app.pipe: it doubles (")
+    assert err == "1 test passed\n"
+    (folder / "app.pipe").write_text(PROGRAM.replace("y == [2, 4]", "y == [2, 5]"))
+    status, out, err = run("test")
+    assert status == 1
+    assert "1 of 2 differ, first [1]: 4.0, expected 5" in out
+    assert err == "0 tests passed, 1 failed\n"
+
+
+# ---- processes
+
+
+def shell(*words: str, input: str | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "headrace.cli", *words],
+        input=input,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("folder")
+def test_check_imports_nothing_that_runs_models() -> None:
+    code = (
+        "import sys; from headrace.cli import main; main(['check', 'app.pipe']);"
+        "print([m for m in ('onnxruntime', 'cv2', 'grpc', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = (
+        f"{sys.executable} -m headrace.cli explain app.pipe | head -c 1; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_run_serves_until_it_is_told_to_stop(run: Run) -> None:
+    ports = [word for name in ("http", "grpc", "metrics") for word in (f"--{name}-port", "0")]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "headrace.cli", "run", "app.pipe", *ports],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with server:
+        assert server.stdout is not None
+        said: dict[str, str] = {}
+        while "metrics" not in said:
+            line = server.stdout.readline()
+            assert line, server.stderr.read() if server.stderr is not None else ""
+            said |= {line.split()[0]: line.split()[1]}
+        http = said["http"].replace("/v2/models/twice", "")
+        for address in (said["grpc"], http):
+            words = ("--json", "x=[1, 2.25]", "names=a", "names=b")
+            status, out, _ = run("infer", f"{address}/twice", *words)
+            assert (status, json.loads(out)) == (0, {"y": [2, 4.5], "names": ["a", "b"]})
+            status, out, _ = run("infer", f"{address}/measure", "photo=@photo.bin", "scale=2")
+            assert (status, out) == (0, "n      6\nlabel  none\n")
+            status, _, err = run("infer", f"{address}/broken", "x=[1]")
+            assert status == 3
+            assert "no such luck" in err
+            status, _, err = run("infer", f"{address}/twce", "x=[1]")
+            assert status == 1
+            assert "twce" in err
+            status, _, err = run("infer", f"{address}/measure", "scale=true")
+            assert status == 2
+            assert "`scale` takes FP64" in err
+        port = http.rpartition(":")[2]
+        status, _, err = run("run", "app.pipe", "--http-port", port, "--grpc-port", "off")
+        assert status == 3
+        assert "cannot serve on 127.0.0.1" in err
+        os.kill(server.pid, signal.SIGTERM)
+        assert server.wait(30) == 0
+    status, _, err = run("infer", f"{http}/twice", "x=[1]")
+    assert status == 3
+    assert "cannot be reached" in err
