@@ -65,11 +65,13 @@ class Batch(Generic[Owner]):
 
 
 class _Line(Generic[Owner]):
-    """The waiting entries of one class, in the order in which they are served."""
+    """The waiting entries of one class, in the order in which they are served. Unless `mixed`
+    they are all of one rank, so that the first is the oldest."""
 
-    __slots__ = ("entries", "rank", "ready", "rows")
+    __slots__ = ("entries", "mixed", "rank", "ready", "rows")
 
     def __init__(self) -> None:
+        self.mixed = False
         self.entries: list[Entry[Owner]] = []
         self.rows = 0
         self.ready = 0.0
@@ -117,6 +119,7 @@ class Batcher(Generic[Owner]):
             line = self._lines.get(entry.key)
             if line is None:
                 line = self._lines[entry.key] = _Line()
+            line.mixed = line.mixed or (bool(line.entries) and line.rank != (False, entry.level))
             insort(line.entries, entry, key=_order)
             line.rows += entry.count
             self._settle(line, now)
@@ -160,13 +163,14 @@ class Batcher(Generic[Owner]):
             if self._stale(entry):
                 continue
             over = entry.deadline is not None and entry.deadline <= now
-            if not over and entry.taken:
-                continue  # part of it runs: it has left the queue as far as `timeout` goes
-            if not over and self._delays:
-                self._delay(entry, now)
+            if over or not (entry.taken or self._delays):
+                dropped.append(entry.owner)
+                self.cancel(entry.owner, now)
                 continue
-            dropped.append(entry.owner)
-            self.cancel(entry.owner, now)
+            if not entry.taken:  # else it has left the queue as far as `timeout` goes
+                self._delay(entry, now)
+            if entry.deadline is not None:
+                heapq.heappush(self._expiries, (entry.deadline, entry.number, entry))
         return dropped
 
     def cancel(self, owner: Owner, now: float) -> None:
@@ -220,7 +224,8 @@ class Batcher(Generic[Owner]):
 
     def _settle(self, line: _Line[Owner], now: float) -> None:
         line.rank = _order(line.entries[0])[:2]
-        due = min(entry.arrived for entry in line.entries) + self._wait
+        waiting = line.entries if line.mixed else line.entries[:1]
+        due = min(entry.arrived for entry in waiting) + self._wait
         enough = min(self._prefer[0], self._maximum) if self._prefer else self._maximum
         line.ready = min(due, now) if line.rows >= enough else due
 
@@ -233,11 +238,9 @@ class Batcher(Generic[Owner]):
     def _delay(self, entry: Entry[Owner], now: float) -> None:
         line = self._lines[entry.key]
         line.entries.remove(entry)
-        entry.late = True
+        entry.late = line.mixed = True
         insort(line.entries, entry, key=_order)
         self._settle(line, now)
-        if entry.deadline is not None:
-            heapq.heappush(self._expiries, (entry.deadline, entry.number, entry))
 
     def _stale(self, entry: Entry[Owner]) -> bool:
         return entry.gone

@@ -147,7 +147,9 @@ class Workers:
         if isinstance(reached, Ticket):
             with self._lock:
                 # this worker is free in a moment: what it can serve does not count as waiting
-                if self._scheduler.enqueue(reached, self._clock(), self._idle + 1):
+                queued = self._scheduler.enqueue(reached, self._clock(), self._idle + 1)
+                policy = reached.work.stage.policy
+                if queued and policy is not None and policy.queueing is not None:
                     self._watch_limits()
         elif reached is not None:
             self._end(task, reached, tally)

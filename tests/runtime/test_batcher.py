@@ -139,6 +139,16 @@ def test_a_group_of_which_a_part_runs_has_left_the_queue() -> None:
     assert shown(batcher.take(1.0)) == [("a", 2, 3)]
 
 
+def test_a_group_of_which_a_part_runs_still_has_its_deadline() -> None:
+    batcher: Batcher[str] = Batcher(Batching(2, 0.0, ()), Queueing(9, 0.2, "reject"))
+    add(batcher, "a", 3, 0.0, deadline=0.5)
+    assert shown(batcher.take(0.0)) == [("a", 0, 2)]
+    assert batcher.expire(0.3) == []
+    assert batcher.next_expiry() == 0.5
+    assert batcher.expire(0.5) == ["a"]
+    assert batcher.take(1.0) is None
+
+
 @dataclass
 class Waiting:
     """What the model knows of an owner's rows."""
