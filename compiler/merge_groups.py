@@ -6,7 +6,7 @@ from ..dsl.types import TensorType
 from ..stdlib.op import Decline
 from .graph import For, Graph, ModelCall, ModelDef, Node, Region, Value
 from .graph_pass import Declined
-from .rewrite import Uses, is_pure, type_dims, walk
+from .rewrite import Uses, is_pure, opaque_before, type_dims, walk
 from .stage_settings import device_of, settings_of
 
 
@@ -21,6 +21,7 @@ class Grouping:
         self._wanted_by = _wanted_by(graph)
         self._group: dict[Node, list[Node]] = {}
         self._reads: dict[Node, tuple[Value, ...]] = {}
+        self._opaque_before: dict[Region, dict[Node, Node]] = {}
 
     def groups(self) -> list[list[Node]]:
         """Return groups of at least two calls, each in order of execution."""
@@ -135,9 +136,12 @@ class Grouping:
             queue.extend(makers)
 
     def _makers(self, values: Iterable[Value], reader: Node) -> list[Node]:
-        """Return the nodes of the reader's own region that make values."""
+        """Return the nodes of the reader's own region that must run before it."""
         region = self.uses.region[reader]
-        makers = (self.uses.producers.get(value) for value in values)
+        makers = [self.uses.producers.get(value) for value in values]
+        if region not in self._opaque_before:
+            self._opaque_before[region] = opaque_before(self.graph, region)
+        makers.append(self._opaque_before[region].get(reader))
         return [one for one in makers if one is not None and self.uses.region[one] is region]
 
     def _all_reads(self, node: Node) -> tuple[Value, ...]:

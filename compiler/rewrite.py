@@ -34,6 +34,12 @@ def is_pure(graph: Graph, node: Node) -> bool:
             return all(is_pure(graph, inner) for region in node.regions for inner in region.nodes)
 
 
+def opaque_before(graph: Graph, region: Region) -> dict[Node, Node]:
+    """Return for each opaque node of a region the one before it: they run as they are written."""
+    opaque = [node for node in region.nodes if not is_pure(graph, node)]
+    return dict(zip(opaque[1:], opaque, strict=False))
+
+
 def type_dims(type: Type) -> Iterator[Dim]:
     """Yield the dimensions of a type, from the outside in."""
     match type:

@@ -11,7 +11,7 @@ Models and functions that are no longer called leave the graph, and with it the 
 
 from dataclasses import replace
 
-from ..graph import For, FunctionCall, Graph, ModelCall, Node, Region, Value
+from ..graph import For, FunctionCall, Graph, If, Match, ModelCall, Node, Region, Value
 from ..graph_pass import Pass, PassContext, PassResult, Phase
 from ..rewrite import is_pure, rebuilt, walk
 
@@ -43,7 +43,9 @@ def _region(graph: Graph, region: Region, live: set[Value], results: tuple[Value
 def _pruned(graph: Graph, node: Node, live: set[Value]) -> Node:
     if not node.regions:
         return node
-    read = [i for i, value in enumerate(node.outputs) if value in live]
+    # of other kinds, results are more than what is read outside
+    prunable = isinstance(node.kind, If | Match | For)
+    read = [i for i, v in enumerate(node.outputs) if v in live or not prunable]
     flag = isinstance(node.kind, For) and node.kind.filtered
     regions = tuple(
         _region(

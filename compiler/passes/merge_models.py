@@ -19,7 +19,7 @@ from ..graph_pass import Declined, Pass, PassContext, PassResult, Phase
 from ..merge_groups import Grouping, all_reads
 from ..onnx_merge import Joined, Joint, Port, Wire, join
 from ..onnx_names import unused
-from ..rewrite import Uses, sizes, sizes_of
+from ..rewrite import Uses, opaque_before, sizes, sizes_of
 
 
 def run(graph: Graph, context: PassContext) -> PassResult:
@@ -44,7 +44,7 @@ def run(graph: Graph, context: PassContext) -> PassResult:
     gone = {grouping.model(call).name for call in merged}
     kept = tuple(model for model in graph.models if model.name not in gone)
     return PassResult(
-        replace(graph, body=_rebuilt(graph.body, merged), models=(*kept, *models.values())),
+        replace(graph, body=_rebuilt(graph, graph.body, merged), models=(*kept, *models.values())),
         True,
         tuple(declined),
     )
@@ -184,13 +184,13 @@ class _Merge:
 
 def _name(models: list[ModelDef]) -> str:
     names = [model.name for model in models]
-    return "+".join(names) if len(names) <= 3 else f"{names[0]}+{len(names) - 2}+{names[-1]}"
+    return "+".join(names) if len(names) <= 3 else f"{names[0]}..{names[-1]}"
 
 
-def _rebuilt(region: Region, merged: dict[Node, Node]) -> Region:
+def _rebuilt(graph: Graph, region: Region, merged: dict[Node, Node]) -> Region:
     """Put merged calls in place of their groups, and each node behind what it reads."""
     inner = {
-        node: replace(node, regions=tuple(_rebuilt(one, merged) for one in node.regions))
+        node: replace(node, regions=tuple(_rebuilt(graph, one, merged) for one in node.regions))
         if node.regions
         else node
         for node in region.nodes
@@ -200,16 +200,19 @@ def _rebuilt(region: Region, merged: dict[Node, Node]) -> Region:
         unchanged = all(a.regions == b.regions for a, b in zip(nodes, region.nodes, strict=True))
         return region if unchanged else replace(region, nodes=nodes)
     places = {merged.get(node, inner[node]): i for i, node in enumerate(region.nodes)}
-    return replace(region, nodes=_in_order(places))
+    opaque = opaque_before(graph, region)
+    before = {inner[node]: inner[earlier] for node, earlier in opaque.items()}
+    return replace(region, nodes=_in_order(places, before))
 
 
-def _in_order(places: dict[Node, int]) -> tuple[Node, ...]:
-    """Return nodes with each behind what it reads, else in the order of their places."""
+def _in_order(places: dict[Node, int], before: dict[Node, Node]) -> tuple[Node, ...]:
+    """Return nodes with each behind what it reads and what `before` says, else by their places."""
     makers = {value: node for node in places for value in node.outputs}
     waits: dict[Node, int] = {}
     readers: dict[Node, list[Node]] = {}
     for node in places:
         needs = {makers[value] for value in all_reads(node) if value in makers} - {node}
+        needs |= {before[node]} if node in before else set()
         waits[node] = len(needs)
         for need in needs:
             readers.setdefault(need, []).append(node)

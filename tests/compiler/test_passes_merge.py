@@ -26,11 +26,20 @@ from headrace.compiler.verify import verify
 from headrace.dsl.types import DimArith, DimVar, Field, OptionalType, TensorType
 from headrace.stdlib.op import Array, Item
 from tests.compiler.evaluate import Evaluator, equal, same
-from tests.compiler.graphs import BOOL, F32, Maker, SmallModel, layer, small_model, tensor
+from tests.compiler.graphs import (
+    BOOL,
+    F32,
+    Maker,
+    SmallModel,
+    layer,
+    small_model,
+    tensor,
+    two_in_two_out,
+)
 
 ROW = tensor(F32, 4)
 LINE = np.arange(4, dtype=np.float32) - 1
-FUNCTIONS = {"f": same}
+FUNCTIONS = {"f": same, "g": same}
 
 
 @pytest.fixture
@@ -73,7 +82,7 @@ def chain(make: Maker, count: int, size: int = 4) -> Value:
 
 def test_a_chain_of_ten_becomes_one_model(make: Maker) -> None:
     result = merged(make.graph(chain(make, 10)), LINE)
-    assert stages(result.graph) == ["m0+8+m9"]
+    assert stages(result.graph) == ["m0..m9"]
     (model,) = result.graph.models
     assert model.members == tuple(f"m{i}" for i in range(10))
     assert [node.op_type for node in proto(model).graph.node] == ["MatMul", "Relu"] * 10
@@ -115,6 +124,30 @@ def test_what_waits_for_a_merged_model_comes_after_it(make: Maker) -> None:
     assert stages(result.graph) == ["a+b", "f", "math.add"]
 
 
+def test_opaque_calls_keep_their_order(make: Maker) -> None:
+    x = make.param("x", ROW)
+    make.define("a", layer(0))
+    make.define("b", layer(1))
+    y = make.call("a", x)
+    (early,) = make.function("f", y, results=[ROW])
+    (late,) = make.function("g", x, results=[ROW])
+    z = make.call("b", y)
+    result = merged(make.graph(make.op("core.stack", 0, early, late, z)), LINE)
+    assert stages(result.graph) == ["a+b", "f", "g", "core.stack"]
+
+
+def test_an_opaque_call_that_must_come_first_keeps_models_apart(make: Maker) -> None:
+    x = make.param("x", ROW)
+    make.define("a", layer(0))
+    make.define("b", two_in_two_out())
+    y = make.call("a", x)
+    (early,) = make.function("f", y, results=[ROW])
+    (late,) = make.function("g", x, results=[ROW])
+    z = make.call("b", y, late)
+    result = merged(make.graph(make.op("core.stack", 0, early, z)), LINE)
+    assert reasons(result) == ["`a` and `b` stay two models: `f` runs between them"]
+
+
 def test_a_caller_that_asks_for_less_does_not_run_more(make: Maker) -> None:
     x = make.param("x", ROW)
     make.define("a", layer(0))
@@ -135,7 +168,7 @@ def test_heads_of_one_backbone_and_their_join_become_one_model(make: Maker) -> N
     back = make.call("back", x)
     y = make.call("join", make.call("left", back), make.call("right", back))
     result = merged(make.graph(y), LINE)
-    assert stages(result.graph) == ["back+2+join"]
+    assert stages(result.graph) == ["back..join"]
 
 
 def test_a_stage_between_two_models_keeps_them_apart(make: Maker) -> None:
