@@ -73,5 +73,6 @@ def test_equal_constants_are_one_and_unread_ones_are_none() -> None:
     one, other = (sheet.constant(np.zeros(3, np.float32)) for _ in range(2))
     assert one == other != "constant"
     assert sheet.constant(np.zeros(3, np.float64)) != one
-    assert sheet.constant(np.array([0.0], np.float32)) != sheet.constant(np.array([-0.0], np.float32))
+    positive, negative = (np.array([zero], np.float32) for zero in (0.0, -0.0))
+    assert sheet.constant(positive) != sheet.constant(negative)
     assert sheet.initializers() == []
