@@ -53,7 +53,8 @@ def report_mismatch(
 def named(expr: ast.Expr) -> str:
     """Name an expression in a sentence."""
     text = expr.span.text
-    simple = isinstance(expr, ast.Name | ast.Attribute) and "\n" not in text
+    short = ast.Name | ast.Attribute | ast.Number | ast.String | ast.Bool
+    simple = isinstance(expr, short) and len(text) <= 40 and "\n" not in text
     return f"`{text}`" if simple else "this"
 
 

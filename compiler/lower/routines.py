@@ -20,7 +20,7 @@ from .merge import ArmResult, merge
 from .mismatch import report_mismatch
 from .operands import BROKEN, Broken, Known, Made, Operand, Record, Single
 from .problems import did_you_mean
-from .scope import Scope
+from .scope import Local, Scope
 from .session import Session
 from .statements import condition, lower_statement, named_fields
 
@@ -165,11 +165,13 @@ class _Lowering:
         missing = [field.name for field in results if field.name not in given]
         if missing and all(binding.name or only for binding in bindings):
             listed = ", ".join(f"`{name}`" for name in missing)
+            there = [name for name in missing if isinstance(body.scope.find(name), Local)]
             body.problems.error(
                 "HR211",
                 f"`{self.routine.name}` gives {listed}, which is missing here",
                 statement.span,
                 notes=(f"`{self.routine.name}` is {self.routine.signature}",),
+                help=f"add {', '.join(f'`{name} = {name}`' for name in there)}" if there else None,
             )
         names = dict(self.names)
         fields = tuple(

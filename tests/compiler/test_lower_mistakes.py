@@ -1,0 +1,169 @@
+"""Mistakes: all of a file in one run, each with its place; what is said of them."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.compiler import check
+from headrace.dsl.diagnostic import Severity
+from headrace.dsl.render import render
+from headrace.dsl.source import Source
+from tests.compiler.sources import found_in, lowered
+
+
+def test_b07_a_type_mismatch_shows_both_stages_and_both_whole_types():
+    result = lowered("""
+model boxes = onnx "boxes.onnx" (x: f32[H, W]) -> (box: f32[N, 3])
+model label = onnx "label.onnx" (box: i64[N, 4]) -> (kind: i64[N])
+
+pipeline p(x: f32[H, W]) -> (kind: i64[N]) {
+    box = boxes(x)
+    return kind = label(box)
+}
+""")
+    assert (
+        render(result.diagnostics)
+        == """\
+error[HR203]: `label` wants i64[N, 4], but `box` is f32[N, 3]
+--> p.pipe:7:25
+  |
+6 |     box = boxes(x)
+  |     --- `box` is made here
+7 |     return kind = label(box)
+  |                         ^^^ expected i64[N, 4], found f32[N, 3]
+"""
+    )
+
+
+def test_b08_every_mistake_of_a_graph_is_reported_in_one_run():
+    assert found_in("""
+model join = onnx "join.onnx" (a: f32[3], b: f32[3]) -> (y: f32[3])
+fn f(x: f32[3]) -> (y: f32[3]) { return y = g(x) }
+fn g(x: f32[3]) -> (y: f32[3]) { return y = f(x) }
+
+pipeline p(x: f32[3]) -> (y: f32[3]) {
+    a = missing + 1
+    b = x * 2
+    b = x * 3
+    c = join(b)
+    d = x - 1
+    return y = f(c)
+}
+""") == [
+        "HR111 4:45",  # a circle
+        "HR101 7:9",  # used but never made
+        "HR105 9:5",  # made twice
+        "HR208 10:9",  # an input that nothing is given to
+        "HR109 11:5",  # an output that nothing uses
+    ]
+
+
+def test_the_help_for_a_model_given_raw_pixels_is_the_code_that_mends_it():
+    (found,) = lowered("""
+use image as img
+model read = onnx "rec.onnx" (x: f32[3, 48, W], n: i64) -> (p: f32[T, 9])
+pipeline p(photo: u8[H, W, 3], quad: f32[4, 2]) -> (p: f32[T, 9]) {
+    crop = img.warp(photo, quad, height = 48)
+    return p = read(crop, n = 3)
+}
+""").diagnostics
+    assert found.code == "HR203"
+    assert found.help == (
+        "normalise and transpose first: `read(img.to_chw(img.normalize(crop)), n = 3)`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "help"),
+    [
+        ("imge.rotate180(photo)", "did you mean `image`?"),
+        ("image.rotat180(photo)", "did you mean `rotate180`?"),
+        ("rotate180(photo)", "did you mean `image.rotate180`?"),
+        ("nn.relu(photo)", "add `use nn` at the top"),
+        ("turned(phto)", "did you mean `photo`?"),
+        ("turnd(photo)", "did you mean `turned`?"),
+        ("turned(photo, by = 2)", None),
+        ("turned(photo, tmes = 2)", "did you mean `times`?"),
+        ("image.rotate180", "call it: `image.rotate180(...)`"),
+        ("turned", "call it: `turned(...)`"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_named(expression: str, help: str | None):
+    found = lowered(f"""
+use image
+fn turned(x: u8[H, W, 3], times: i64 = 1) -> (y: u8[H, W, 3]) {{
+    return y = if times > 0 {{ image.rotate180(x) }} else {{ x }}
+}}
+pipeline p(photo: u8[H, W, 3]) -> (y: u8[H, W, 3]) {{ return y = {expression} }}
+""").diagnostics
+    errors = [one for one in found if one.severity is Severity.ERROR]
+    assert [one.help for one in errors] == [help]
+
+
+def test_warnings_leave_the_graph_usable():
+    result = lowered("""
+use nn
+use image
+pipeline p(x: f32[3]) -> (y: f32[3]) {
+    unused = x * 2
+    y = if sum(x) > 0 {
+        x = nn.relu(unused)
+        x
+    } else { x }
+    return y = y
+}
+""")
+    assert [one.code for one in result.diagnostics] == ["HR108", "HR110"]
+    assert {one.severity for one in result.diagnostics} == {Severity.WARNING}
+    assert len(result.graphs) == 1
+
+
+def test_two_pipelines_report_their_own_mistakes():
+    assert found_in("""
+pipeline a(x: f32) -> (y: f32) { return y = no }
+pipeline b(x: f32) -> (y: f32) { return y = nil }
+""") == ["HR101 2:45", "HR101 3:45"]
+
+
+def test_checking_a_thousand_stages_takes_less_than_a_second_and_grows_linearly():
+    def seconds(stages: int) -> float:
+        lines = ["use nn", 'model m = onnx "m.onnx" (x: f32[N, 4]) -> (y: f32[N, 4])']
+        lines += ["pipeline p(x: f32[N, 4]) -> (y: f32[N, 4]) {", "v0 = x"]
+        forms = ("m(v{i})", "v{i} * 2 + 1", "nn.relu(v{i})")
+        lines += [f"v{i + 1} = {forms[i % 3].format(i=i)}" for i in range(stages)]
+        source = Source("p.pipe", "\n".join([*lines, f"return y = v{stages}", "}"]))
+        start = time.process_time()
+        assert check(source) == ()
+        return time.process_time() - start
+
+    seconds(10)  # the grammar is read once
+    short, long = min(seconds(250) for _ in range(3)), min(seconds(1000) for _ in range(3))
+    assert long < 1
+    assert long < 8 * short
+
+
+# ---- the OCR example, broken in ten ways
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "ocr"
+BROKEN = sorted((Path(__file__).parent / "broken").glob("*.pipe"))
+
+
+@pytest.mark.parametrize("path", BROKEN, ids=[path.stem for path in BROKEN])
+def test_a_broken_variant_of_the_example_gives_the_code_at_its_place(path: Path):
+    """The first line of each file is `# HRnnn line:column, what is wrong`, in order."""
+    first, _, _ = path.read_text("utf-8").partition("\n")
+    expected = first.removeprefix("# ").partition(",")[0]
+    found = check(Source(path.name, path.read_text("utf-8"), EXAMPLE / path.name))
+    assert [f"{one.code} {one.primary.span.line}:{one.primary.span.column}" for one in found] == [
+        expected
+    ]
+
+
+def test_there_are_ten_broken_variants():
+    assert len(BROKEN) >= 10
+
+
+def test_the_example_itself_has_no_mistakes():
+    path = EXAMPLE / "ocr.pipe"
+    assert render(check(Source("ocr.pipe", path.read_text("utf-8"), path))) == ""
