@@ -47,17 +47,20 @@ class HttpFront:
         request_id = ""
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
+            limits = self._service.limits
             message = await receive()
             body = message.get("body", b"")
             if message.get("more_body") or b"content-encoding" in headers:
-                body = await _whole_body(message, receive, headers, self._service.limits.body)
+                body = await _whole_body(message, receive, headers, limits.body)
+            if len(body) > limits.body:
+                raise BodyTooLarge(f"the body has more than {limits.body} bytes")
             json_length = headers.get(b"inference-header-content-length")
             model = self._service.find(name, version)
             request, binary = decode_body(
                 model,
                 body,
                 None if json_length is None else _number(json_length),
-                self._service.limits,
+                limits,
                 self._service.now(),
             )
             request_id = request.id

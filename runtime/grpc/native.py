@@ -32,7 +32,8 @@ class NativeCarrier:
             address,
             [(path, False) for path in paths],
             io_threads=io_threads,
-            client_key_metadata="grpc-timeout",
+            client_key_metadata="grpc-timeout",  # comes with each call, see _seconds
+            call_details=True,  # or cancellation of unary calls is not told
         )
         self._front.set_fallback(fallback)
         self._thread = threading.Thread(target=self._serve, name="headrace-grpc", daemon=True)

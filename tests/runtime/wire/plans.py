@@ -29,8 +29,8 @@ BOXES = """
 import numpy as np
 
 def boxes(n: np.ndarray) -> tuple:
-    count = int(n)
-    return [np.full((4, 2), i, np.float32) for i in range(count)], [f"box {i}" for i in range(count)]
+    numbers = range(int(n))
+    return [np.full((4, 2), i, np.float32) for i in numbers], [f"box {i}" for i in numbers]
 """
 
 

@@ -69,7 +69,9 @@ def test_b28_a_dtype_survives_raw_bytes_and_json_bit_by_bit(dtype: str) -> None:
 
     body = encode_body(model, response, BinaryOutputs(False)).body
     output = json.loads(body)["outputs"][0]
-    again = decode_json(model, {"inputs": [json_input("x0", name, output["shape"], output["data"])]})
+    again = decode_json(
+        model, {"inputs": [json_input("x0", name, output["shape"], output["data"])]}
+    )
     assert again.inputs["x0"].dtype == array.dtype
     assert again.inputs["x0"].tobytes() == array.tobytes()
 
@@ -204,9 +206,7 @@ def test_a_list_of_one_shape_is_a_tensor_with_one_more_axis() -> None:
 @pytest.mark.parametrize(
     ("name", "shape", "datatype"), [("quads", [0, 4, 2], "FP32"), ("words", [0], "BYTES")]
 )
-def test_b01_an_empty_list_keeps_dtype_and_rank(
-    name: str, shape: list[int], datatype: str
-) -> None:
+def test_b01_an_empty_list_keeps_dtype_and_rank(name: str, shape: list[int], datatype: str) -> None:
     model = toy_model(name)
     response = Response("", {"y0": []})
     output = encode_response(model, response).outputs[0]
@@ -421,7 +421,7 @@ def test_b28_tokens_that_are_not_json_are_refused(token: str) -> None:
 def test_b28_an_answer_that_json_cannot_say_is_refused_and_binary_says_it(value: float) -> None:
     model = toy_model("echo_f32")
     response = Response("", {"y0": np.array([value], np.float32)})
-    with pytest.raises(RequestError, match="`y0` holds NaN or infinity.*`binary_data`"):
+    with pytest.raises(RequestError, match=r"`y0` holds NaN or infinity.*`binary_data`"):
         encode_body(model, response, BinaryOutputs(False))
     body, length = encode_body(model, response, BinaryOutputs(True))
     assert body[length:] == np.float32(value).tobytes()
