@@ -3,12 +3,15 @@
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headrace.dsl import ast
 from headrace.dsl.depth import MAX_HEIGHT
 from headrace.dsl.diagnostic import CompileError, Diagnostic
 from headrace.dsl.lexer import MAX_BRACKETS
 from headrace.dsl.parse import parse
+from headrace.dsl.render import render
 from headrace.dsl.source import Source, Span
 from headrace.dsl.token import CONTEXT_WORDS, RESERVED_WORDS
 
@@ -410,3 +413,59 @@ def test_look_alikes_are_named_with_what_was_meant() -> None:
     (mistake,) = mistakes("const a: f32 = 3 – 4")
     assert mistake.message == "`–` (en dash) is not `-`"
     assert mistake.help == "write `-`"
+
+
+# ---- anything at all
+
+WORDS = [*RESERVED_WORDS, *CONTEXT_WORDS, "a", "f32", "1", "0.5", '"s"', "2ms", "_", "#c\n"]
+SIGNS = [*"(){}[]<>,:.=|?+-*/%@\n\n", "->", "=>", "==", "<=", "list<"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from([*WORDS, *SIGNS, '"', "é", "\x00", "\r", "&&", "9x"]), max_size=60))
+def test_any_tokens_give_a_tree_or_mistakes_with_places(tokens: list[str]) -> None:
+    text = " ".join(tokens)
+    for mistake in problems(text):
+        assert 0 <= mistake.primary.span.start <= mistake.primary.span.end <= len(text)
+        assert render([mistake])
+
+
+def problems(text: str) -> tuple[Diagnostic, ...]:
+    try:
+        parse(Source("any.pipe", text))
+    except CompileError as error:
+        return error.diagnostics
+    return ()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_program_with_a_word_too_many_or_too_few_is_told_where(data: st.DataObject) -> None:
+    text = GOOD
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        end = min(len(text), start + data.draw(st.integers(0, 6)))
+        text = text[:start] + data.draw(st.sampled_from(["", " ", *WORDS, *SIGNS])) + text[end:]
+    found = problems(text)
+    assert len(found) < 20
+    assert all(render([mistake]) for mistake in found)
+
+
+GOOD = """\
+use image
+model m = onnx "m.onnx" (x: f32[3, H]) -> (y: f32[H]) where H % 32 == 0
+fn f(x: list<f32[N], 9>) -> (y: f32?) = python "a.py:f" pure
+pipeline p(x: f32[N], least: f32 = 0.5) -> (y: f32[N]) deadline 2s {
+    a, _ = image.fit(x, size = [1, 2])[0, 1:]
+    b = for c in a { yield c = c * 2 when c > least }
+    d = match b { 1 | 2 => a, _ => if a and not b { b } else { f(a) } }
+    return y = d
+}
+schedule p on "x" {
+    m { batch { max = 3, wait = 1ms } }
+}
+test "t" for p {
+    stub m = (y = [0.5])
+    expect y == [1]
+}
+"""
