@@ -144,7 +144,10 @@ class Op:
             is passed as it is: a Python number or a tuple of them takes the dtype of the other
             side, and i64 or f32 where there is none.
         lowering: writes the op as ONNX nodes; raises Decline with the reason when it cannot.
-        exact: the lowering gives the same bits as the reference.
+        exact: the lowering gives the same bits as the reference; but where an op chooses among
+            values, a zero may come out with the other sign.
+        tolerance: how far the results of a lowering that is not exact may be from the reference's
+            in f32, relative or absolute, whichever is more; in f64 a millionth of it.
         effects: see Effects.
         example: a runnable line for the docs.
         samples: makes argument lists that the conformance tests try: arrays, lists, strings and
@@ -160,6 +163,7 @@ class Op:
     reference: Reference
     lowering: Lowering | None = None
     exact: bool = True
+    tolerance: float = 1e-6
     effects: Effects = Effects.PURE
     example: str = ""
     samples: Samples | None = None

@@ -20,9 +20,10 @@ given as a literal is known, one made at run time gives a new dimension. dtypes 
 converted implicitly; a number literal takes the dtype of the other side, and is i64 or f32 where
 there is none. A list of tensors of one shape is taken where a tensor is.
 
-*In models* says whether an op next to a model can become part of it, and whether the result is
-then the same bit for bit or to within rounding. The compiler decides, and `headrace explain
---why-not` says why an op was left outside."""
+*In models* says whether an op next to a model can become part of it, and how far the result may
+then be from that of the op alone: not at all (a zero that is chosen among values may lose its
+sign), or by so much, relative or absolute, whichever is more (of f32; in f64 a millionth of it).
+The compiler decides, and `headrace explain --why-not` says why an op was left outside."""
 
 
 def markdown(catalog: Catalog) -> str:
@@ -51,11 +52,12 @@ def _listed(family: Family) -> str:
 
 
 def _family(family: Family) -> str:
-    ops = "\n\n".join(_op(op) for op in family.ops.values())
+    ops = "\n\n".join(op_page(op) for op in family.ops.values())
     return f"## {family.name}\n\n{family.summary}\n\n{ops}"
 
 
-def _op(op: Op) -> str:
+def op_page(op: Op) -> str:
+    """Return what the page says of one op."""
     results = ", ".join(f"`{name}`" for name in op.results)
     lines = [
         f"### `{signature(op)}`",
@@ -88,7 +90,7 @@ def _notes(param: Param) -> str:
 def _lowering(op: Op) -> str:
     if op.lowering is None:
         return "no"
-    return "yes, bit for bit" if op.exact else "yes, to within rounding"
+    return "yes, bit for bit" if op.exact else f"yes, to within {op.tolerance:.0e}"
 
 
 def _literal(value: Literal) -> str:

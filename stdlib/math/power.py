@@ -12,7 +12,11 @@ from ..op import Array, Op, Param, Sample
 def power(base: Array, exponent: Array) -> Array:
     if base.dtype.kind in "iu" and np.any(np.less(exponent, 0)):
         raise ValueError("an integer has no negative power; cast it to a floating-point dtype")
-    return np.power(base, exponent)
+    if base.dtype.kind in "iu":
+        return np.power(base, exponent)
+    # NumPy takes the square root for a power of one half, which is NaN of minus infinity.
+    rooted = np.equal(base, -np.inf) & np.equal(exponent, 0.5)
+    return np.where(rooted, base.dtype.type(np.inf), np.power(base, exponent))
 
 
 def samples(random: np.random.Generator) -> Sequence[Sample]:
