@@ -25,7 +25,10 @@ class AioCarrier:
     """A grpcio server; `start` and `stop` belong to one event loop."""
 
     def __init__(self, address: str, methods: Methods, limit: int, tls: Tls | None = None) -> None:
-        """Bind `address` (host:port or unix:path). `limit` is the largest message in bytes."""
+        """Bind `address` (host:port or unix:path). `limit` is the largest message in bytes.
+
+        Raises OSError when the address is taken.
+        """
         self._server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", limit),
@@ -34,10 +37,13 @@ class AioCarrier:
             ]
         )
         self._server.add_generic_rpc_handlers((_Handlers(methods),))
-        if tls is None:
-            self.port = self._server.add_insecure_port(address)
-        else:
-            self.port = self._server.add_secure_port(address, _credentials(tls))
+        try:
+            if tls is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                self.port = self._server.add_secure_port(address, _credentials(tls))
+        except RuntimeError as error:
+            raise OSError(f"cannot bind {address}") from error
 
     async def start(self) -> None:
         await self._server.start()

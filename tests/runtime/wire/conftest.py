@@ -41,7 +41,7 @@ def start() -> Iterator[Start]:
 
     def begin(carrier: Carrier = Carrier.AUTO, *, workers: int = 1, **settings: object) -> Server:
         engines.append(Engine(toy_plan(), EngineConfig(workers=workers)))
-        servers.append(serve([engines[-1]], free_ports(carrier, grace=1.0, **settings)))
+        servers.append(serve([engines[-1]], free_ports(carrier, **settings)))
         return servers[-1]
 
     yield begin

@@ -1,0 +1,68 @@
+"""Metrics as Prometheus reads them."""
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.runtime.server import Server
+from tests.runtime.wire.conftest import Start
+from tests.runtime.wire.test_http import numbers
+
+Samples = dict[tuple[str, ...], float]
+
+
+def scrape(server: Server) -> Samples:
+    """Every sample by its name and the values of its labels.
+
+    The parser puts `_total` behind every counter, whether it is there or not.
+    """
+    answer = httpx.get(f"http://{server.addresses.metrics}/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name.removesuffix("_total"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def text(value: str) -> dict[str, object]:
+    tensor = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [value]}
+    return {"inputs": [tensor]}
+
+
+def test_requests_are_counted_by_model_and_failures_by_reason(start: Start) -> None:
+    server = start()
+    base = f"http://{server.addresses.http}/v2/models"
+    with httpx.Client() as http:
+        for _ in range(3):
+            http.post(f"{base}/echo_f32/infer", json=numbers([1], [1]))
+        http.post(f"{base}/fail/infer", json=text("fine"))
+        http.post(f"{base}/fail/infer", json=text("marker"))
+    samples = scrape(server)
+    assert samples["nv_inference_request_success", "echo_f32", "1"] == 3
+    assert samples["nv_inference_count", "echo_f32", "1"] == 3
+    assert samples["nv_inference_request_failure", "fail", "BACKEND", "1"] == 1
+    assert samples["nv_inference_request_failure", "fail", "REJECTED", "1"] == 0
+    assert samples["nv_inference_request_duration_us", "fail", "1"] > 0
+    assert samples["nv_inference_pending_request_count", "fail", "1"] == 0
+
+
+def test_stages_show_executions_rows_times_and_batch_sizes(start: Start) -> None:
+    server = start()
+    base = f"http://{server.addresses.http}/v2/models"
+    httpx.post(f"{base}/fail/infer", json=text("fine"))
+    samples = scrape(server)
+    assert samples["headrace_stage_executions", "fail"] == 1
+    assert samples["headrace_stage_rows", "fail"] == 1
+    assert samples["headrace_stage_compute_seconds", "fail"] > 0
+    assert samples["headrace_stage_queue_seconds", "fail"] >= 0
+    assert samples["headrace_stage_mixed_batches", "fail"] == 0
+    assert samples["headrace_stage_batch_size_bucket", "1.0", "fail"] == 1
+    assert samples["headrace_stage_batch_size_count", "fail"] == 1
+
+
+@pytest.mark.parametrize("name", ["nv_inference_request_success", "nv_inference_count"])
+def test_counters_that_dashboards_know_have_their_old_names(one_server: Server, name: str) -> None:
+    page = httpx.get(f"http://{one_server.addresses.metrics}/metrics").text
+    assert f"# TYPE {name} counter" in page
+    assert "nv_inference_request_success_total" not in page
