@@ -26,11 +26,13 @@ Inline: TypeAlias = Callable[["Body", Routine, tuple[Single, ...], Span], Operan
 
 @dataclass(slots=True, eq=False)
 class Whole:
-    """What all bodies of one graph share: its sizes, and the models and functions it calls."""
+    """What all bodies of one graph share: its sizes, the models and functions it calls, and how
+    many nodes it has so far."""
 
     dims: Dims = field(default_factory=Dims)
     models: dict[str, ModelDef] = field(default_factory=dict[str, ModelDef])
     functions: dict[str, FunctionDef] = field(default_factory=dict[str, FunctionDef])
+    nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +104,7 @@ class Body:
         """Add a node to the region and return its outputs."""
         pairs = zip(types, names, strict=True)
         outputs = tuple(Value(type, name, span) for type, name in pairs)
+        self.whole.nodes += 1
         self.nodes.append(Node(kind, inputs, outputs, span, stage, regions, checks))
         return outputs
 

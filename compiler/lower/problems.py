@@ -36,8 +36,13 @@ class Problems:
         help: str | None = None,
     ) -> None:
         """Keep a mistake, unless the same one at the same place is known."""
-        calls = tuple(Label(call, "called from here") for call in reversed(self._calls))
+        calls = tuple(Label(call, "called from here") for call in self._shown_calls())
         self.add(Diagnostic(code, message, Label(span, label), secondary + calls, notes, help))
+
+    def _shown_calls(self) -> list[Span]:
+        """Return the calls that led here, innermost first; of many the inner two and the first."""
+        calls = self._calls[::-1]
+        return calls if len(calls) <= 3 else [*calls[:2], calls[-1]]
 
     def warning(self, code: str, message: str, span: Span, *, help: str | None = None) -> None:
         """Keep a warning: the program means something, but perhaps not what was meant."""

@@ -24,6 +24,8 @@ from .scope import Local, Scope
 from .session import Session
 from .statements import condition, lower_statement, named_fields
 
+MOST_NODES = 10_000  # of one pipeline, literals included, after which nothing more is inlined
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routines:
@@ -57,6 +59,9 @@ class Routines:
         self.check(routine, call)
         if routine.state is not State.SOUND:
             return Record(tuple((field.name, BROKEN) for field in routine.signature.results))
+        if body.whole.nodes > MOST_NODES:
+            self._report_size(routine, call)
+            return Record(tuple((field.name, BROKEN) for field in routine.signature.results))
         inner = body.called(routine.file)
         for field, argument, param in zip(
             routine.signature.params, arguments, routine.params, strict=True
@@ -65,6 +70,14 @@ class Routines:
         names = _sizes_of(routine, arguments)
         with body.problems.called_from(call):
             return _Lowering(routine, names).statements(inner, 0)
+
+    def _report_size(self, routine: Routine, call: Span) -> None:
+        self.session.problems.error(
+            "HR323",
+            f"with `{routine.name}` inlined here there are more than {MOST_NODES:,} stages",
+            call,
+            notes=("what is called twice is there twice, and so is all that it calls",),
+        )
 
     def _lower(self, routine: Routine) -> Graph | None:
         whole = Whole()

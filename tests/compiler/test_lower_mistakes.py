@@ -145,7 +145,7 @@ def test_checking_a_thousand_stages_takes_less_than_a_second_and_grows_linearly(
 
 # ---- the OCR example, broken in ten ways
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "ocr"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "ocr" / "ocr.pipe"
 BROKEN = sorted((Path(__file__).parent / "broken").glob("*.pipe"))
 
 
@@ -154,7 +154,7 @@ def test_a_broken_variant_of_the_example_gives_the_code_at_its_place(path: Path)
     """The first line of each file is `# HRnnn line:column, what is wrong`, in order."""
     first, _, _ = path.read_text("utf-8").partition("\n")
     expected = first.removeprefix("# ").partition(",")[0]
-    found = check(Source(path.name, path.read_text("utf-8"), EXAMPLE / path.name))
+    found = check(Source(path.name, path.read_text("utf-8"), path))
     assert [f"{one.code} {one.primary.span.line}:{one.primary.span.column}" for one in found] == [
         expected
     ]
@@ -165,5 +165,4 @@ def test_there_are_ten_broken_variants():
 
 
 def test_the_example_itself_has_no_mistakes():
-    path = EXAMPLE / "ocr.pipe"
-    assert render(check(Source("ocr.pipe", path.read_text("utf-8"), path))) == ""
+    assert render(check(Source("ocr.pipe", EXAMPLE.read_text("utf-8"), EXAMPLE))) == ""
