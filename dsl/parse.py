@@ -21,7 +21,7 @@ from .build_items import ItemBuilder
 from .depth import find_too_deep
 from .diagnostic import CompileError, Diagnostic
 from .lexer import Chunk, lex
-from .situation import enclosing_brace
+from .situation import CONTEXT, enclosing_brace
 from .source import Source, Span
 from .token import Token
 
@@ -84,6 +84,8 @@ def _read(tokens: list[Token]) -> ast.Item | _Stop:
     index, result = 0, None
     try:
         for token in (*tokens, _end(tokens[-1])):
+            if token.type in CONTEXT and token.type not in machine.choices():
+                token = token._replace(type="NAME")
             result = machine.feed_token(cast("LarkToken", token))  # it reads `type` only
             index += 1
         return cast("ast.Item", result)  # by the start rule
