@@ -123,7 +123,9 @@ def test_check_says_that_all_is_well(run: Run) -> None:
 def test_check_of_a_folder_finds_every_file_and_tells_a_shared_mistake_once(
     run: Run, folder: Path
 ) -> None:
-    (folder / "sub").mkdir()
+    for name in ("sub", ".hidden"):
+        (folder / name).mkdir()
+    (folder / ".hidden" / "wrong.pipe").write_text("type A =\n")
     (folder / "sub" / "common.pipe").write_text("type A = f99\n")
     for name in ("one", "two"):
         (folder / f"{name}.pipe").write_text('use "sub/common.pipe" as common\n')

@@ -51,14 +51,22 @@ def read(path: Path) -> Source:
 
 
 def sources(texts: Sequence[str]) -> list[Path]:
-    """Return the `.pipe` files named, and all those in and below folders that are named."""
+    """Return the `.pipe` files named, and all those in and below folders that are named.
+
+    Hidden folders (an environment, a repository's own) are not searched.
+    """
     found: dict[Path, None] = {}
     for text in texts:
         path = Path(text)
         if not path.is_dir():
             found[find(text, SOURCE)] = None
             continue
-        inside = sorted(one for one in path.rglob(f"*{SOURCE}") if one.is_file())
+        inside = sorted(
+            one
+            for one in path.rglob(f"*{SOURCE}")
+            if one.is_file()
+            and not any(part.startswith(".") for part in one.relative_to(path).parts)
+        )
         if not inside:
             raise UsageError(f"there is no {SOURCE} file in `{text}`")
         found |= dict.fromkeys(inside)
