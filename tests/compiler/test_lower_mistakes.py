@@ -145,11 +145,11 @@ def test_checking_a_thousand_stages_takes_less_than_a_second_and_grows_linearly(
 
 @pytest.mark.slow
 def test_functions_that_call_each_other_twice_over_end_with_a_mistake():
-    lines = ["fn f0(x: f32) -> (y: f32) { return y = x + 1 }"]
+    lines = ["fn g0(x: f32) -> (y: f32) { return y = x + 1 }"]
     lines += [
-        f"fn f{i}(x: f32) -> (y: f32) {{ return y = f{i - 1}(f{i - 1}(x)) }}" for i in range(1, 40)
+        f"fn g{i}(x: f32) -> (y: f32) {{ return y = g{i - 1}(g{i - 1}(x)) }}" for i in range(1, 40)
     ]
-    lines += ["pipeline p(x: f32) -> (y: f32) { return y = f39(x) }"]
+    lines += ["pipeline p(x: f32) -> (y: f32) { return y = g39(x) }"]
     found = lowered("\n".join(lines)).diagnostics
     assert [one.code for one in found] == ["HR323"]
 
