@@ -1,13 +1,16 @@
-"""Where commands print, in which colours, and how they show progress."""
+"""Where commands print, in which colours, how they show progress and what nobody expected."""
 
 import io
 import sys
 
 import pytest
 
+from headrace.cli.command import Exit
 from headrace.cli.console import Console
+from headrace.cli.main import conclude
 from headrace.dsl.diagnostic import Diagnostic, Label
 from headrace.dsl.source import Source, Span
+from headrace.runtime.request import Code, Fault
 
 MISTAKE = Diagnostic("HR024", "a type is missing", Label(Span(Source("a.pipe", "x"), 0, 1)))
 
@@ -52,3 +55,36 @@ def test_without_the_library_for_bars_progress_is_plain_lines(
         progress(0, 2, "detect")
         progress(2, 2, "")
     assert err.getvalue() == "load 0/2 detect\nload 2/2\n"
+
+
+def test_a_bug_says_that_it_is_one_and_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
+    err = io.StringIO()
+    try:
+        raise ZeroDivisionError("1 / 0")
+    except ZeroDivisionError as error:
+        assert conclude(error, Console(io.StringIO(), err, no_colour=True)) is Exit.FAILED
+    assert err.getvalue().startswith("bug: this is a bug in headrace")
+    assert "ZeroDivisionError: 1 / 0" in capsys.readouterr().err
+
+
+def test_a_missing_package_names_the_extra_that_brings_it() -> None:
+    err = io.StringIO()
+    error = ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
+    assert conclude(error, Console(io.StringIO(), err, no_colour=True)) is Exit.FAILED
+    assert "pip install 'headrace[server]'" in err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (Code.INVALID, Exit.MISTAKES),
+        (Code.NOT_FOUND, Exit.MISTAKES),
+        (Code.DEADLINE, Exit.FAILED),
+        (Code.FAILED, Exit.FAILED),
+    ],
+)
+def test_a_fault_is_the_callers_or_the_runs(code: Code, status: Exit) -> None:
+    err = io.StringIO()
+    fault = Fault(code, "no", pipeline="p", stage="s", item=(2, 1))
+    assert conclude(fault, Console(io.StringIO(), err, no_colour=True)) is status
+    assert err.getvalue() == "failed: pipeline `p`, stage `s`, item 2.1: no\n"

@@ -50,11 +50,11 @@ def main(words: Sequence[str] | None = None) -> int:
         console.fail("failed", error.message, error.help)
         return Exit.FAILED
     except Exception as error:
-        return _late(error, console)
+        return conclude(error, console)
 
 
-def _late(error: Exception, console: Console) -> int:
-    """Tell failures of a run, which only the runtime can name, and missing extras from bugs."""
+def conclude(error: Exception, console: Console) -> Exit:
+    """Print what an exception means to the caller: a failed run, a missing extra, or a bug."""
     if isinstance(error, ImportError):
         root = (error.name or "").partition(".")[0]
         if root in EXTRAS:
