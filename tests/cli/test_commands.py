@@ -163,9 +163,9 @@ def test_fmt_rewrites_files_and_names_those_that_changed(run: Run, folder: Path)
 
 def test_fmt_leaves_a_file_with_mistakes_alone(run: Run, folder: Path) -> None:
     (folder / "bad.pipe").write_text("type   A =\n")
-    status, out, _ = run("fmt", "bad.pipe")
-    assert status == 1
-    assert "HR024" in out
+    status, out, err = run("fmt", "bad.pipe")
+    assert (status, out) == (1, "")
+    assert "HR024" in err
     assert (folder / "bad.pipe").read_text() == "type   A =\n"
 
 
@@ -193,9 +193,9 @@ def test_compile_writes_a_plan_that_runs_without_its_sources(run: Run, folder: P
 
 def test_mistakes_stop_a_compilation(run: Run, folder: Path) -> None:
     (folder / "bad.pipe").write_text("type A =\n")
-    status, out, _ = run("compile", "bad.pipe")
-    assert status == 1
-    assert "HR024" in out
+    status, out, err = run("compile", "bad.pipe")
+    assert (status, out) == (1, "")
+    assert "HR024" in err
     assert not (folder / "bad.plan").exists()
 
 

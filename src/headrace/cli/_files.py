@@ -12,8 +12,9 @@ from .console import Console
 
 if TYPE_CHECKING:
     from ..compiler.plan import Plan
+    from ..compiler.profile import Profile
 
-SOURCE, PLAN = ".pipe", ".plan"
+SOURCE, PLAN, PROFILE = ".pipe", ".plan", ".profile"
 
 
 def find(text: str, *suffixes: str) -> Path:
@@ -73,8 +74,10 @@ def sources(texts: Sequence[str]) -> list[Path]:
     return list(found)
 
 
-def plan_of(text: str, schedule: str | None, console: Console) -> "Plan":
-    """Return the plan in a `.plan` file, or that of a `.pipe` file."""
+def plan_of(
+    text: str, schedule: str | None, console: Console, profile: "Profile | None" = None
+) -> "Plan":
+    """Return the plan in a `.plan` file, or that of a `.pipe` file, compiled with a profile."""
     path = find(text, PLAN, SOURCE)
     if path.suffix == PLAN:
         if schedule is not None:
@@ -85,9 +88,18 @@ def plan_of(text: str, schedule: str | None, console: Console) -> "Plan":
     from ..compiler import compile_with_warnings
 
     with console.progress("compile") as progress:
-        compiled = compile_with_warnings(read(path), schedule=schedule, progress=progress)
+        compiled = compile_with_warnings(
+            read(path), schedule=schedule, progress=progress, profile=profile
+        )
     if compiled.warnings:
-        from ..dsl.render import render
-
-        console.say(render(compiled.warnings, colour=console.err_colour))
+        console.mistakes(compiled.warnings)
     return compiled.plan
+
+
+def profile_of(text: str | None) -> "Profile | None":
+    """Return the profile in a file; None when none is given."""
+    if text is None:
+        return None
+    from ..compiler import profile_file
+
+    return profile_file.read(find(text, PROFILE))

@@ -60,8 +60,12 @@ class Console:
             self.say(f"{number} | {place.text}")
             self.say(f"{' ' * len(number)} | {' ' * cells(place.text[: place.column - 1])}^")
 
+    def mistakes(self, found: Sequence[Diagnostic]) -> None:
+        """Print mistakes that are why there is no result."""
+        self.say(render(found, colour=self.err_colour))
+
     def diagnostics(self, found: Sequence[Diagnostic], style: Style = "full") -> None:
-        """Print mistakes: they are the result of a check, and on stdout."""
+        """Print mistakes that are the result."""
         text = render(found, style, colour=self.out_colour)
         if text:
             self.print(text)

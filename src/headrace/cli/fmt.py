@@ -39,7 +39,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             source = _files.read(path)
             formatted = format_module(parse(source))
         except CompileError as error:
-            console.diagnostics(error.diagnostics)
+            console.mistakes(error.diagnostics)
             mistakes = True
             continue
         if formatted == source.text:

@@ -13,13 +13,14 @@ from ..dsl.nearest import nearest
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
-COMMANDS = ("check", "fmt", "compile", "explain", "run", "infer", "test", "passes", "version")
+COMMANDS = ("check", "fmt", "compile", "explain", "graph", "run", "infer", "test", "passes", "version")
 EXTRAS = {
     **dict.fromkeys(("uvicorn", "uvloop", "httptools", "starlette", "grpc", "google"), "server"),
     **dict.fromkeys(("prometheus_client", "msgspec", "ml_dtypes"), "server"),
     "onnxruntime": "cpu",
     "cv2": "image",
     "imagesize": "image",
+    "pygraphviz": "graph",
 }
 """The extra of pyproject.toml that brings a module."""
 
@@ -35,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
         console.fail("usage", error.message, error.help)
         return Exit.USAGE
     except CompileError as error:
-        console.diagnostics(error.diagnostics)
+        console.mistakes(error.diagnostics)
         return Exit.MISTAKES
     except Refusal as error:
         console.fail(f"error[{error.code}]", error.message, error.help)

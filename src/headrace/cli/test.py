@@ -29,9 +29,9 @@ def _run(arguments: Namespace, console: Console) -> Exit:
                 console.out.flush()
                 passed, failed = passed + (not result.failures), failed + bool(result.failures)
         except CompileError as error:
-            console.diagnostics(error.diagnostics)
+            console.mistakes(error.diagnostics)
             broken = True
-    said = f"{count(passed, 'test')} passed"
+    said = f"{count(passed, 'test')} passed" if passed or failed else "no tests"
     console.say(said + (f", {failed} failed" if failed else ""))
     return Exit.MISTAKES if failed or broken else Exit.GOOD
 
