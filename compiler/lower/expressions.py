@@ -8,8 +8,8 @@ from ...dsl.types import UNKNOWN, DimVar, DType, TensorType
 from ..graph import Constant
 from .agree import rename
 from .body import Body
+from .branches import lower_if, lower_match
 from .calls import lower_call
-from .control import lower_for, lower_if, lower_match
 from .entities import (
     Mistaken,
     NamedConstant,
@@ -19,6 +19,7 @@ from .entities import (
 )
 from .indexing import lower_index
 from .lists import lower_list
+from .loops import lower_for
 from .operands import BROKEN, TEXT, Broken, Known, Made, Operand, Record, weak_number
 from .operators import lower_binary, lower_unary
 from .problems import did_mean, did_you_mean

@@ -1,28 +1,22 @@
 """Pipelines and functions in the language: each body is checked by itself once, with parameters
 of any size, and inlined again at every call with the sizes of its arguments.
-
-`return ... when c` becomes an `If` whose `else` holds what follows.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.source import Span
-from ...dsl.types import UNKNOWN, Dim, DimVar, Field, OptionalType, Type
-from ..graph import Check, Constant, Graph, If, Region, Settings, Value
-from .agree import Clash, adapt, compare, rename, type_dims
+from ...dsl.types import UNKNOWN, Dim, DimVar, OptionalType, Type
+from ..graph import Graph, Region, Settings, Value
+from .agree import rename, type_dims
 from .body import Body, Whole
 from .entities import Routine, State
 from .expressions import evaluate
-from .literals import LiteralError, solid
-from .merge import ArmResult, merge
-from .mismatch import report_mismatch
-from .operands import BROKEN, Broken, Known, Made, Operand, Record, Single
-from .problems import did_you_mean
-from .scope import Local, Scope
+from .operands import BROKEN, Made, Operand, Record, Single
+from .routine_body import RoutineBody
+from .scope import Scope
 from .session import Session
-from .statements import condition, lower_statement, named_fields
 
 MOST_NODES = 10_000  # of one pipeline, literals included, after which nothing more is inlined
 
@@ -69,7 +63,7 @@ class Routines:
             inner.scope.give(field.name, argument, param.name.span, body.problems, parameter=True)
         names = _sizes_of(routine, arguments)
         with body.problems.called_from(call):
-            return _Lowering(routine, names).statements(inner, 0)
+            return RoutineBody(routine, names).statements(inner, 0)
 
     def _report_size(self, routine: Routine, call: Span) -> None:
         self.session.problems.error(
@@ -91,149 +85,11 @@ class Routines:
             params.append(value)
             operand = Made(value) if value.type != UNKNOWN else BROKEN
             scope.give(field.name, operand, param.name.span, problems, parameter=True)
-        operand = _Lowering(routine, names).statements(body, 0)
+        operand = RoutineBody(routine, names).statements(body, 0)
         if not isinstance(operand, Record) or BROKEN in [one for _, one in operand.fields]:
             return None
         results = tuple(body.value(one, routine.span, name) for name, one in operand.fields)
         return _graph(routine, whole, body, tuple(params), results)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lowering:
-    """One walk over a routine's body. `names` says what the names of its parameters stand for."""
-
-    routine: Routine
-    names: dict[DimVar, Dim]
-
-    def statements(self, body: Body, start: int) -> Operand:
-        """Lower statements from `start` on and return the results."""
-        statements = self.routine.body.statements
-        for i in range(start, len(statements)):
-            statement = statements[i]
-            last = i + 1 == len(statements)
-            if isinstance(statement, ast.Return) and statement.when is not None:
-                return self._early(body, statement, statement.when, i + 1)
-            if isinstance(statement, ast.Return | ast.Result) and (
-                isinstance(statement, ast.Return) or last
-            ):
-                operand = self._return(body, statement)
-                body.scope.close(body.problems)
-                if not last:
-                    body.problems.error(
-                        "HR315",
-                        "nothing after `return` runs",
-                        statements[i + 1].span,
-                        secondary=(Label(statement.span, "this returns always"),),
-                    )
-                return operand
-            lower_statement(body, statement)
-        place = statements[-1] if statements else self.routine.body
-        ends = isinstance(place, ast.Return)
-        body.problems.error(
-            "HR314",
-            f"`{self.routine.name}` ends without `return`",
-            place.span,
-            "returns only when its condition holds" if ends else "",
-            help=f"end it with `return {self._example()}`",
-        )
-        return BROKEN
-
-    def _early(self, body: Body, statement: ast.Return, when: ast.Expr, after: int) -> Operand:
-        test = condition(body, when, "return ... when")
-        then, rest = body.continued(), body.continued()
-        early = ArmResult(then, self._return(then, statement), statement.span)
-        if after == len(self.routine.body.statements):
-            self.statements(rest, after)  # says that a plain `return` is missing
-            return BROKEN
-        following = self.routine.body.statements[-1].span
-        other = ArmResult(rest, self.statements(rest, after), following)
-        if isinstance(test, Broken):
-            return BROKEN
-        names = tuple(field.name for field in self.routine.signature.results)
-        inputs = (body.value(test, when.span, "when"),)
-        merged = merge(body, If(), inputs, (early, other), statement.span, "if", names)
-        return merged if isinstance(merged, Broken | Record) else Record(((names[0], merged),))
-
-    def _return(self, body: Body, statement: ast.Return | ast.Result) -> Operand:
-        """Lower the results, compared with the signature, in its order."""
-        results = self.routine.signature.results
-        bindings = (
-            statement.fields
-            if isinstance(statement, ast.Return)
-            else (ast.Binding(None, statement.value, span=statement.span),)
-        )
-        only = results[0].name if len(results) == 1 else None
-        given = dict(named_fields(body, bindings, only))
-        known = {field.name: field for field in results}
-        for name, binding in given.items():
-            if name not in known:
-                body.evaluate(binding.value)
-                body.problems.error(
-                    "HR212",
-                    f"`{self.routine.name}` has no result `{name}`",
-                    (binding.name or binding).span,
-                    notes=(f"`{self.routine.name}` is {self.routine.signature}",),
-                    help=did_you_mean(name, known),
-                )
-        missing = [field.name for field in results if field.name not in given]
-        if missing and all(binding.name or only for binding in bindings):
-            listed = ", ".join(f"`{name}`" for name in missing)
-            there = [name for name in missing if isinstance(body.scope.find(name), Local)]
-            body.problems.error(
-                "HR211",
-                f"`{self.routine.name}` gives {listed}, which is missing here",
-                statement.span,
-                notes=(f"`{self.routine.name}` is {self.routine.signature}",),
-                help=f"add {', '.join(f'`{name} = {name}`' for name in there)}" if there else None,
-            )
-        names = dict(self.names)
-        fields = tuple(
-            (f.name, self._result(body, f, given[f.name], names) if f.name in given else BROKEN)
-            for f in results
-        )
-        _attach(body, fields, body.take_checks())
-        return Record(fields)
-
-    def _result(
-        self, body: Body, field: Field, binding: ast.Binding, names: dict[DimVar, Dim]
-    ) -> Single:
-        single = body.single(binding.value, (field.name,))
-        span = binding.value.span
-
-        def flexible(variable: DimVar) -> Dim:
-            if variable not in names:
-                names[variable] = body.dims.flexible(variable.name)
-            return names[variable]
-
-        wanted = rename(field.type, flexible)
-        try:
-            single = adapt(body, single, wanted, span)
-        except LiteralError as error:
-            message = f"`{field.name}` of `{self.routine.name}` is {field.type}, but {error}"
-            body.problems.error("HR216", message, span)
-            return BROKEN
-        clash = compare(single.type, wanted, body.dims)
-        if clash is None:
-            return solid(single) if isinstance(single, Known) else single
-        written, now = list(type_dims(field.type)), list(type_dims(wanted))
-        known = [
-            f"`{name}` is {body.dims.resolve(dim)}"
-            for name, dim in zip(written, now, strict=True)
-            if isinstance(name, DimVar) and str(body.dims.resolve(dim)) != str(name)
-        ]
-        report_mismatch(
-            body,
-            binding.value,
-            single.type,
-            field.type,
-            f"`{self.routine.name}` gives `{field.name}`: {field.type}",
-            code="HR213",
-            notes=tuple(dict.fromkeys(known)) if clash is Clash.DIMS else (),
-        )
-        return BROKEN
-
-    def _example(self) -> str:
-        return ", ".join(f"{field.name} = ..." for field in self.routine.signature.results)
 
 
 def _own_type(body: Body, type: Type, names: dict[DimVar, Dim]) -> Type:
@@ -258,18 +114,6 @@ def _sizes_of(routine: Routine, arguments: tuple[Single, ...]) -> dict[DimVar, D
             if isinstance(name, DimVar):
                 names.setdefault(name, dim)
     return names
-
-
-def _attach(body: Body, fields: tuple[tuple[str, Single], ...], checks: tuple[Check, ...]) -> None:
-    """Let the last stage that makes a result check what is assumed of the results' sizes."""
-    if not checks:
-        return
-    made = {one.value for _, one in fields if isinstance(one, Made)}
-    for i in range(len(body.nodes) - 1, -1, -1):
-        node = body.nodes[i]
-        if not isinstance(node.kind, Constant) and made & set(node.outputs):
-            body.nodes[i] = replace(node, checks=(*node.checks, *checks))
-            return
 
 
 def _graph(
