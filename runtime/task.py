@@ -84,8 +84,6 @@ class Ticket:
 
     def results(self) -> list[Rows]:
         """Return the columns of all rows, in row order."""
-        if len(self._pieces) > 1:
-            self._pieces.sort(key=lambda piece: piece[0][0])
         count = self.work.group.count
         width = len(self._pieces[0][1])
         return [

@@ -207,6 +207,36 @@ def test_a_request_cancelled_while_it_runs_starts_nothing_more(gate: Gate) -> No
     engine.close()
 
 
+def test_a_request_cancelled_while_it_runs_runs_no_other_stage(gate: Gate) -> None:
+    maker = gated()
+    after = maker.python("after", "def after(x):\n    return x\n", fields(x="f32"), fields(y="f32"))
+    maker.pipeline(
+        "two", fields(x="f32"), fields(y="f32"),
+        block([0], [call(0, [0], [1]), call(after, [1], [2])], [2]),
+    )  # fmt: skip
+    engine = opened(maker)
+    running = engine.submit(Request("two", {"x": 1.0}))  # type: ignore[dict-item]
+    assert gate.entered.acquire(timeout=10)
+    assert running.cancel()
+    gate.opened.set()
+    engine.close()
+    assert engine.metrics.stage("gated").executions == 1
+    assert engine.metrics.stage("after").executions == 0
+
+
+def test_a_shorter_limit_that_comes_later_is_told_in_time(gate: Gate) -> None:
+    engine = opened(gated())
+    busy = engine.submit(asking(1.0, deadline=engine.config.clock() + 60))
+    assert gate.entered.acquire(timeout=10)
+    waiting = engine.submit(asking(1.0, deadline=engine.config.clock() + 0.02))
+    error = waiting.exception(10)
+    assert isinstance(error, Fault)
+    assert error.code is Code.DEADLINE
+    gate.opened.set()
+    assert number(busy.result(10)) == 2
+    engine.close()
+
+
 def test_draining_refuses_new_requests_and_finishes_the_old(gate: Gate) -> None:
     engine = opened(gated())
     running = engine.submit(asking(1.0))

@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from headrace.compiler.plan import (
+    Batching,
     BranchStep,
     Check,
     CheckStep,
@@ -248,6 +249,20 @@ def test_b11_inside_a_loop_too(maker: PlanMaker, engines: list[Engine]) -> None:
     assert engine.metrics.stage("label").rows == 3
 
 
+def test_a_stage_called_for_its_effect_runs_whatever_is_wanted(
+    maker: PlanMaker, engines: list[Engine]
+) -> None:
+    two_branches(maker)
+    label = maker.python("label", BOXES, fields(x="f32"), fields(t="string"))
+    body = maker.pipelines[0].body
+    steps = [*body.steps, call(label, [0], [3])]
+    maker.pipeline("effect", fields(x="f32"), fields(a="f32", b="f32"), block([0], steps, [1, 2]))
+    engine = start(maker, engines)
+    engine.call(Request("effect", {"x": 1.0}, outputs=("b",)))  # type: ignore[dict-item]
+    assert engine.metrics.stage("label").executions == 1
+    assert engine.metrics.stage("left").executions == 0
+
+
 def test_b12_an_unknown_result_is_named_with_those_there_are(
     maker: PlanMaker, engines: list[Engine]
 ) -> None:
@@ -362,6 +377,60 @@ def test_b15_a_batched_function_that_miscounts_its_rows(
     engine = start(maker, engines)
     with pytest.raises(Fault, match=r"stage `f`.*`y` has 2 rows for a batch of 3"):
         ask(engine, "p", x=np.zeros(3, np.float32))
+
+
+def scalar_model() -> bytes:
+    """y = x * k, k without a batch axis"""
+    return model(
+        [helper.make_node("Mul", ["x", "k"], ["y"])],
+        [("x", TensorProto.FLOAT, ["B"]), ("k", TensorProto.FLOAT, [])],
+        [("y", TensorProto.FLOAT, ["B"])],
+        {},
+    )
+
+
+def test_rows_share_a_run_only_when_an_input_without_a_batch_axis_is_equal(
+    maker: PlanMaker, engines: list[Engine]
+) -> None:
+    stage = maker.onnx(
+        "scale", scalar_model(), fields(x="f32", k="f32"), fields(y="f32"),
+        input_axes=[0, None], group=8,
+    )  # fmt: skip
+    maker.pipeline(
+        "p", fields(x="f32", k="f32"), fields(y="f32"),
+        block([0, 1], [call(stage, [0, 1], [2])], [2]), batch=8,
+    )  # fmt: skip
+    engine = start(maker, engines)
+    x, k = np.array([1, 2, 3, 4], np.float32), np.array([2, 3, 2, 2], np.float32)
+    np.testing.assert_array_equal(ask(engine, "p", x=x, k=k)["y"], x * k)
+    assert engine.metrics.stage("scale").sizes == {3: 1, 1: 1}
+
+
+def test_the_row_to_blame_is_found_in_any_chunk(maker: PlanMaker, engines: list[Engine]) -> None:
+    source = "def check(xs):\n    assert (xs != 3).all(), 'three'\n    return xs\n"
+    stage = maker.python(
+        "check", source, fields(x="f32"), fields(y="f32"),
+        batched=True, batching=Batching(1, 0.0, ()),
+    )  # fmt: skip
+    maker.pipeline(
+        "p", fields(x="f32"), fields(y="f32"), block([0], [call(stage, [0], [1])], [1]), batch=8
+    )
+    engine = start(maker, engines)
+    with pytest.raises(Fault, match="AssertionError: three") as caught:
+        ask(engine, "p", x=np.arange(6, dtype=np.float32))
+    assert caught.value.item == (3,)
+
+
+def test_a_default_that_is_returned_cannot_be_changed_for_others(
+    maker: PlanMaker, engines: list[Engine]
+) -> None:
+    maker.pipeline(
+        "p", fields(x="f32[2]"), fields(y="f32[2]"), block([0], [], [0]), defaults={"x": (1, 2)}
+    )
+    y = ask(start(maker, engines), "p")["y"]
+    assert isinstance(y, np.ndarray)
+    with pytest.raises(ValueError, match="read-only"):
+        y[0] = 9
 
 
 def test_b15_results_whose_shared_dimension_differs(

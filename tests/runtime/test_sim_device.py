@@ -74,6 +74,8 @@ def test_memory_is_poisoned_reused_and_bounded(device: SimDevice) -> None:
     first = device.upload(np.zeros(1000, np.uint8))
     offset = first.buffer.offset
     del first
+    assert device.ledger.balanced
+    assert set(device._memory[offset : offset + 1000].tolist()) == {POISON}
     second = device.allocate((1000,), np.dtype(np.uint8), "next")
     assert second.buffer.offset == offset
     device.written(second)

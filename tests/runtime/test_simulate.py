@@ -8,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.compiler.plan import Batching, EachStep, Queueing
+from headrace.runtime.jobs import advance, run_batch
 from headrace.runtime.request import Code, Request
+from headrace.runtime.scheduler import Resume, Run, Start
 from headrace.runtime.simulate import Outcome, Simulation
+from headrace.runtime.task import Ticket
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields, kind, place
 
 TOYS = """
@@ -282,6 +285,44 @@ def test_new_requests_are_started_first_when_that_fills_batches(
     assert batches(simulation)[1:] == [4, 4]
 
 
+def test_the_item_to_blame_is_named_though_it_ran_in_a_later_batch(
+    simulations: list[Simulation],
+) -> None:
+    maker = PlanMaker()
+    source = "def check(x):\n    assert x != 6, 'six'\n    return x\n"
+    check = maker.python("check", source, F32, fields(y="f32"), batching=Batching(4, 0.0, ()))
+    maker.pipeline("p", F32, fields(y="f32"), block([0], [call(check, [0], [1])], [1]), batch=16)
+    simulation = Simulation(maker.plan(), workers=2)
+    simulations.append(simulation)
+    outcome = simulation.submit(Request("p", {"x": np.arange(10, dtype=np.float32)}))
+    simulation.run()
+    assert outcome.fault is not None
+    assert outcome.fault.item == (6,)
+
+
+def test_a_request_of_which_two_batches_fail_goes_on_once(
+    simulations: list[Simulation],
+) -> None:
+    simulation = Simulation(batched(maximum=2, batch=8).plan(), workers=2)
+    simulations.append(simulation)
+    outcome = simulation.submit(Request("p", {"x": np.full(4, 13, np.float32)}))
+    scheduler = simulation._scheduler
+    tally = simulation._metrics.tally()
+    start = scheduler.next_job(0.0)
+    assert isinstance(start, Start)
+    ticket = advance(start.task, None, tally, lambda: 0.0, scheduler.queue)
+    assert isinstance(ticket, Ticket)
+    assert scheduler.enqueue(ticket, 0.0, 2)
+    runs = [scheduler.next_job(0.0) for _ in range(2)]
+    for run in runs:
+        assert isinstance(run, Run)
+        for delivery in run_batch(run.queue.stage, run.batch, tally, 0.0):
+            scheduler.deliver(delivery, 0.0)
+    assert isinstance(scheduler.next_job(0.0), Resume)
+    assert scheduler.next_job(0.0) is None
+    assert not outcome.done
+
+
 def fans(maximum: int) -> PlanMaker:
     """spread(x) -> for v in .. { double(v) }"""
     maker = batched(maximum=maximum, wait=0.01)
@@ -297,7 +338,7 @@ def fans(maximum: int) -> PlanMaker:
     seed=st.integers(0, 1 << 30),
     workers=st.integers(1, 4),
     maximum=st.integers(1, 9),
-    sizes=st.lists(st.integers(0, 12), min_size=1, max_size=10),
+    sizes=st.lists(st.integers(0, 15), min_size=1, max_size=10),
     limits=st.lists(st.sampled_from([None, 0.0, 0.004, 0.02]), min_size=10, max_size=10),
     cancelled=st.sets(st.integers(0, 9), max_size=3),
 )
