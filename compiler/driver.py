@@ -20,6 +20,7 @@ from .optimize import load_passes, optimize
 from .places import place_of
 from .plan import Declined, MemoryPlan, PipelinePlan, Plan
 from .planner import plan_pipeline
+from .profile import Profile
 from .segments import Segments
 from .stubs import Stubs, stub_stages
 from .verify_plan import verify_plan
@@ -42,15 +43,17 @@ def compile_source(
     schedule: str | None = None,
     optimise: bool = True,
     progress: Progress | None = None,
+    profile: Profile | None = None,
 ) -> Plan:
     """Return the plan of a source.
 
-    `schedule` names the one that holds; with `optimise` False nothing is simplified or fused.
+    `schedule` names the one that holds; with `optimise` False nothing is simplified or fused;
+    `profile` decides where rows meet of which no schedule speaks.
     Raises CompileError with every mistake of the phase that found one, and ScheduleError when no
     schedule has the name.
     """
     compiled = compile_with_warnings(
-        source, schedule=schedule, optimise=optimise, progress=progress
+        source, schedule=schedule, optimise=optimise, progress=progress, profile=profile
     )
     return compiled.plan
 
@@ -61,6 +64,7 @@ def compile_with_warnings(
     schedule: str | None = None,
     optimise: bool = True,
     progress: Progress | None = None,
+    profile: Profile | None = None,
 ) -> Compiled:
     """Like `compile_source`, with the warnings beside the plan."""
     front = read_front(source, schedule, need_models=True, choose=True)
@@ -71,7 +75,7 @@ def compile_with_warnings(
     back = _Back(source, optimise, progress or _silent, len(front.graphs))
     for graph in front.graphs:
         with depth_reported(graph.span):
-            back.add(graph, front.chosen.get(graph.name))
+            back.add(replace(graph, profile=profile), front.chosen.get(graph.name))
     return Compiled(back.finish(), (*front.diagnostics, *back.warnings))
 
 

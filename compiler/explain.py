@@ -48,12 +48,9 @@ def why_not(plan: Plan, name: str) -> str:
 
 def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) -> str:
     """Return the last text of a pipeline: its placed graph, and a line that sums it up."""
-    copies = Counter(copies_of(graph.body))
-    parts = [f"segments {len(_segments(graph.body))}"]
-    into = sum(count for device, count in copies.items() if device != CPU)
-    parts.append(f"copies {into} in, {copies[CPU]} out" if copies else "no copies")
+    parts = [f"segments {len(_segments(graph.body))}", copies_text(copies_of(graph.body))]
     parts += [
-        f"peak {_peak(one, alone=len(memory) == 1)}"
+        f"peak {peak_text(one, alone=len(memory) == 1)}"
         for one in memory
         if one.peak or one.budget is not None
     ]
@@ -72,13 +69,21 @@ def copies_of(region: Region) -> Iterable[str]:
             yield from copies_of(inner)
 
 
+def copies_text(devices: Iterable[str]) -> str:
+    """Return how many copies go to these devices, as `copies 1 in, 1 out`."""
+    copies = Counter(devices)
+    into = sum(count for device, count in copies.items() if device != CPU)
+    return f"copies {into} in, {copies[CPU]} out" if copies else "no copies"
+
+
 def _segments(region: Region) -> set[tuple[Kind, str]]:
     """Return the models and functions that are called, each once."""
     found = {(node.kind, node.stage) for node in region.nodes if calls_out(node)}
     return found.union(*(_segments(inner) for node in region.nodes for inner in node.regions))
 
 
-def _peak(memory: MemoryPlan, *, alone: bool) -> str:
+def peak_text(memory: MemoryPlan, *, alone: bool) -> str:
+    """Return peak, budget and lower bound; `alone` says that there is no other device."""
     peak, unit = _scaled(memory.peak)
     budget = ""
     if memory.budget is not None:

@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ..dsl import ast
-from ..dsl.diagnostic import CompileError, Diagnostic, Label
+from ..dsl.diagnostic import CompileError, Diagnostic, Label, Severity
 from ..dsl.parse import parse
+from ..dsl.recursion import MAX_BLOCKS, allow_depth
 from ..dsl.source import Source, Span
 from .choose_schedule import check_schedules, choose_schedule
 from .graph import Graph, Region
-from .lower import lower
+from .lower import Lowered, lower
 from .schedule import resolve_schedule
 
-DEEPEST = 80  # blocks within blocks; what every later part can follow on the default stack
+_PLAIN_DEPTH = 40  # blocks within blocks that every later part can follow on the default stack
 
 
 def check(source: Source) -> tuple[Diagnostic, ...]:
@@ -25,6 +26,18 @@ def check(source: Source) -> tuple[Diagnostic, ...]:
         return read_front(source, None, need_models=False, choose=False).diagnostics
     except CompileError as error:
         return error.diagnostics
+
+
+def lowered(source: Source) -> tuple[Graph, ...]:
+    """Return the pipelines of a source as written; raises CompileError with all mistakes.
+
+    Files of models are not needed where their signatures are declared.
+    """
+    front = read_front(source, None, need_models=False, choose=False)
+    errors = [one for one in front.diagnostics if one.severity is Severity.ERROR]
+    if errors:
+        raise CompileError(errors)
+    return front.graphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +65,7 @@ def read_front(
     """
     module = parse(source)
     with depth_reported(module.span):
-        lowered = lower(module, source, need_models=need_models, stubbed=stubbed)
+        lowered = _lowered(module, source, need_models, stubbed)
     schedules = lowered.schedules
     pipelines = [item.name.text for item in module.items if isinstance(item, ast.Pipeline)]
     diagnostics = [*lowered.diagnostics, *check_schedules(schedules, pipelines)]
@@ -74,6 +87,18 @@ def read_front(
     return Front(tuple(graphs), schedules, chosen, tuple(diagnostics))
 
 
+def _lowered(
+    module: ast.Module, source: Source, need_models: bool, stubbed: frozenset[str]
+) -> Lowered:
+    """Lower; calls that are inlined may make a graph deeper than the tree, so try twice."""
+    try:
+        return lower(module, source, need_models=need_models, stubbed=stubbed)
+    except RecursionError:
+        if not allow_depth():
+            raise
+    return lower(module, source, need_models=need_models, stubbed=stubbed)
+
+
 @contextmanager
 def depth_reported(span: Span) -> Generator[None, None, None]:
     """Turn running out of stack, which only a source can cause, into a mistake of the source."""
@@ -84,9 +109,11 @@ def depth_reported(span: Span) -> Generator[None, None, None]:
 
 
 def _too_deep(region: Region, depth: int = 0) -> list[Diagnostic]:
-    """Report the first block that is nested deeper than later parts can follow."""
+    """Report the first block that is nested deeper than later parts can follow, and let them."""
+    if depth == _PLAIN_DEPTH:
+        allow_depth()
     for node in region.nodes:
-        if node.regions and depth == DEEPEST:
+        if node.regions and depth == MAX_BLOCKS:
             return [_nesting(node.span)]
         for inner in node.regions:
             found = _too_deep(inner, depth + 1)

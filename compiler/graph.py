@@ -13,6 +13,7 @@ from typing import TypeAlias
 from ..dsl.source import Span
 from ..dsl.types import Dim, Signature, Type
 from ..stdlib.op import Literal, Op
+from .profile import Profile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,7 +217,8 @@ class Settings:
 class Graph:
     """One pipeline. `body.params` stand for `signature.params`, `body.results` for its results.
 
-    `defaults` holds a pair (known, literal) for each parameter.
+    `defaults` holds a pair (known, literal) for each parameter; `profile` what models took where
+    the pipeline was measured.
     """
 
     name: str
@@ -229,6 +231,7 @@ class Graph:
     span: Span
     batch: int | None = None
     deadline: float | None = None
+    profile: Profile | None = None
 
     def model(self, name: str) -> ModelDef:
         return next(model for model in self.models if model.name == name)

@@ -1,0 +1,214 @@
+"""A plan to the scene of its picture: what runs, where, in what company, and how long it took."""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import assert_never
+
+from ...dsl.types import Type
+from ...stdlib.op import Literal
+from ..batch_points import describe_batching
+from ..explain import copies_text, peak_text
+from ..explain_graph import literal_text
+from ..plan import (
+    Block,
+    BranchStep,
+    CallStep,
+    CheckStep,
+    EachStep,
+    OnnxSegment,
+    OpSegment,
+    PipelinePlan,
+    Plan,
+    PythonSegment,
+    Queueing,
+    Segment,
+    Step,
+    SwitchStep,
+    TransferStep,
+)
+from ..plan_walk import copies_of, segments_of
+from ..profile import Profile, gain_text, seconds_text
+from .scene import Card, Frame, Item, Look, Scene
+from .sketch import Part, Sketch, Words, shortened, types_of, wrapped
+
+
+def plan_scene(title: str, plan: Plan, names: Sequence[str], profile: Profile | None) -> Scene:
+    """Return the picture of the pipelines `names` of a plan, with figures when there are some."""
+    sketch = Sketch()
+    frames = tuple(
+        _Drawing(plan, plan.pipeline(name), profile, sketch, count()).frame() for name in names
+    )
+    return Scene(title, frames, sketch.wires())
+
+
+@dataclass(slots=True)
+class _Drawing:
+    """One walk over a pipeline's blocks, which are numbered as they are reached."""
+
+    plan: Plan
+    pipeline: PipelinePlan
+    profile: Profile | None
+    sketch: Sketch
+    numbers: Iterator[int]
+
+    def frame(self) -> Frame:
+        pipeline = self.pipeline
+        number, items = next(self.numbers), list[Item]()
+        for slot, parameter in zip(pipeline.body.params, pipeline.parameters, strict=True):
+            kind, default = parameter.field.type, parameter.default
+            given = (
+                (shortened(f"= {literal_text(default, kind)}"),) if parameter.has_default else ()
+            )
+            card = Card(Look.INPUT, parameter.field.name, (str(kind), *given))
+            items.append(self.sketch.card(card, (), {(number, slot): str(parameter.field)}))
+        items += self._block(pipeline.body, number, None)
+        for slot, result in zip(pipeline.body.results, pipeline.results, strict=True):
+            card = Card(Look.OUTPUT, result.name, (str(result.type),))
+            items.append(self.sketch.card(card, [(number, slot)], {}))
+        return Frame(
+            f"pipeline {pipeline.name}", tuple(items), self._summary(), str(pipeline.place)
+        )
+
+    def _summary(self) -> tuple[str, ...]:
+        pipeline = self.pipeline
+        said = [f"batch {pipeline.batch}"] if pipeline.batch is not None else []
+        if pipeline.deadline is not None:
+            said.append(f"deadline {seconds_text(pipeline.deadline)}")
+        said += [_queue_text(pipeline.queueing)] if pipeline.queueing is not None else []
+        called = (self.plan.segments[one] for one in segments_of(pipeline.body))
+        segments = sum(not isinstance(one, OpSegment) for one in called)
+        figures = [f"segments {segments}", copies_text(copies_of(pipeline.body))]
+        memory = [one for one in self.plan.memory if one.pipeline == pipeline.name]
+        figures += [
+            f"peak {peak_text(one, alone=len(memory) == 1)}"
+            for one in memory
+            if one.peak or one.budget is not None
+        ]
+        return tuple(" · ".join(line) for line in (said, figures) if line)
+
+    def _block(self, block: Block, number: int, around: int | None) -> list[Item]:
+        """Return the cards of a block; `around` is the number of the block that holds it."""
+        for slot, literal, kind in block.constants:
+            self.sketch.literal((number, slot), literal_text(literal, kind))
+        for outer, inner in block.captures:
+            self.sketch.alias((number, inner), (around, outer))
+        return [self._step(step, number) for step in block.steps]
+
+    def _step(self, step: Step, number: int) -> Item:
+        def keys(slots: Iterable[int]) -> list[Hashable]:
+            return [(number, slot) for slot in slots]
+
+        def part(heading: str, block: Block) -> Part:
+            inner = next(self.numbers)
+            return Part(
+                heading,
+                {(inner, slot): "" for slot in block.params},
+                partial(self._block, block, inner, number),
+                [(inner, slot) for slot in block.results],
+            )
+
+        details = f"{step.place}\n{step.place.text.strip()}"
+        match step:
+            case CallStep():
+                segment = self.plan.segments[step.segment]
+                types = _results(segment)
+                said = map(str, types)
+                outputs = dict(zip(keys(step.outputs), said, strict=True))
+                return self.sketch.card(self._card(segment, details), keys(step.inputs), outputs)
+            case TransferStep():
+                card = Card(
+                    Look.COPY, f"copy to {step.device}", device=step.device, details=details
+                )
+                outputs = dict.fromkeys(keys([step.target]), "")
+                return self.sketch.card(card, keys([step.source]), outputs)
+            case CheckStep():
+                card = Card(Look.CHECK, shortened(step.check.text), (step.stage,), details=details)
+                return self.sketch.card(card, keys(slot for _, slot, _ in step.sizes), {})
+            case BranchStep():
+                words = Words("if", "if", "either", details, True)
+                inputs, types = [step.condition], ()
+                parts = [part("then", step.then), part("else", step.orelse)]
+            case SwitchStep():
+                words = Words("match", "match", "either", details, True)
+                inputs, types = [step.subject], ()
+                parts = [part(f"case {_case(case)}", block) for case, block in step.cases]
+                parts.append(part("else", step.default))
+            case EachStep():
+                end = "those kept" if step.filtered else "all of them"
+                words = Words("for", "each", end, details, False)
+                inputs, types = step.iterables, step.result_types
+                parts = [part("", step.body)]
+            case _:
+                assert_never(step)
+        outputs = dict.fromkeys(keys(step.outputs), "")
+        return self.sketch.control(words, keys(inputs), outputs, types, parts)
+
+    def _card(self, segment: Segment, details: str) -> Card:
+        types = types_of(_results(segment))
+        match segment:
+            case OpSegment():
+                lines = (types, *self._took(segment.name))
+                return Card(Look.OP, segment.name, lines, details=details)
+            case PythonSegment():
+                where = shortened(f"python · {segment.file}:{segment.attribute}")
+                lines = (where, types, *_policy(segment), *self._took(segment.name))
+                batches, details = segment.batching is not None, f"{details}\n{segment.signature}"
+                return Card(Look.FUNCTION, segment.name, lines, "cpu", batches, details)
+            case OnnxSegment():
+                what = (
+                    ("onnx", *wrapped(segment.members)) if len(segment.members) > 1 else ("onnx",)
+                )
+                policy = _policy(segment)
+                if segment.instances is not None:
+                    policy = (*policy, f"instances {segment.instances}")
+                lines = (*what, types, *policy, *self._measured(segment), *self._took(segment.name))
+                batches, details = segment.batching is not None, f"{details}\n{segment.signature}"
+                return Card(Look.MODEL, segment.name, lines, segment.device, batches, details)
+            case _:
+                assert_never(segment)
+
+    def _measured(self, segment: OnnxSegment) -> tuple[str, ...]:
+        times = self.profile and self.profile.model(segment.model, segment.device)
+        if times is None:
+            return ()
+        return (f"{seconds_text(times.alone)} a row", gain_text(times))
+
+    def _took(self, stage: str) -> tuple[str, ...]:
+        if self.profile is None:
+            return ()
+        took = (one for one in self.profile.of(self.pipeline.name) if one.stage == stage)
+        return tuple(f"took {seconds_text(one.seconds)} for {_rows(one.rows)}" for one in took)
+
+
+def _results(segment: Segment) -> Sequence[Type]:
+    if isinstance(segment, OpSegment):
+        return segment.results
+    return [field.type for field in segment.signature.results]
+
+
+def _policy(segment: OnnxSegment | PythonSegment) -> tuple[str, ...]:
+    """Return where rows meet, in lines that a card has room for."""
+    lines: list[str] = []
+    if segment.batching is not None:
+        lines.append(shortened(describe_batching(segment.batching)))
+    elif isinstance(segment, OnnxSegment) and segment.group > 1:
+        lines.append(f"rows of a request, up to {segment.group}")
+    lines += [_queue_text(segment.queueing)] if segment.queueing is not None else []
+    return tuple(lines)
+
+
+def _queue_text(queueing: Queueing) -> str:
+    text = f"queue {queueing.size}"
+    if queueing.timeout is not None:
+        text += f", {queueing.on_timeout} after {seconds_text(queueing.timeout)}"
+    return text
+
+
+def _case(case: tuple[Literal, ...]) -> str:
+    return shortened(" | ".join(literal_text(literal) for literal in case))
+
+
+def _rows(rows: int) -> str:
+    return f"{rows} row{'' if rows == 1 else 's'}"

@@ -1,0 +1,49 @@
+"""The steps of a plan, those of inner blocks included."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from .plan import (
+    Block,
+    BranchStep,
+    CallStep,
+    CheckStep,
+    EachStep,
+    Step,
+    SwitchStep,
+    TransferStep,
+)
+
+
+def blocks_of(step: Step) -> tuple[Block, ...]:
+    """Return the blocks of a step, in the order written."""
+    match step:
+        case BranchStep():
+            return (step.then, step.orelse)
+        case SwitchStep():
+            return (*(block for _, block in step.cases), step.default)
+        case EachStep():
+            return (step.body,)
+        case CallStep() | TransferStep() | CheckStep():
+            return ()
+        case _:
+            assert_never(step)
+
+
+def steps_of(block: Block) -> Iterator[Step]:
+    """Yield the steps of a block, each before those of its inner blocks."""
+    for step in block.steps:
+        yield step
+        for inner in blocks_of(step):
+            yield from steps_of(inner)
+
+
+def copies_of(block: Block) -> list[str]:
+    """Return the device that each copy goes to."""
+    return [step.device for step in steps_of(block) if isinstance(step, TransferStep)]
+
+
+def segments_of(block: Block) -> list[int]:
+    """Return the numbers of the segments that are called, each once, in the order written."""
+    called = (step.segment for step in steps_of(block) if isinstance(step, CallStep))
+    return list(dict.fromkeys(called))
