@@ -15,6 +15,9 @@ Style: TypeAlias = Literal["full", "short", "json"]
 _MOST_LINES = 6
 """Of a longer construct the first and the last line are shown."""
 
+_LONGEST, _CUT = 200, "..."
+"""Of a longer line the part around the first mark is shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Paint:
@@ -84,19 +87,32 @@ def _snippet(
     shown = sorted({mark.line for mark in marks})
     for before, number in zip([shown[0], *shown], shown, strict=False):
         if number == before + 2:  # one line between is shown, more are left out
-            lines.append(_numbered(number - 1, source.line(number - 1), width, paint))
+            lines.append(
+                _numbered(number - 1, _window(source.line(number - 1), 0)[1], width, paint)
+            )
         elif number > before + 2:
             lines.append(paint(_BLUE, "..."))
-        text = source.line(number)
+        here = sorted((mark for mark in marks if mark.line == number), key=lambda mark: mark.start)
+        skipped, text = _window(source.line(number), here[0].start)
         lines.append(_numbered(number, text, width, paint))
-        for mark in sorted((m for m in marks if m.line == number), key=lambda m: m.start):
+        for mark in here:
             style = severity if mark.primary else _BLUE
-            start = cells(text[: mark.start])
-            length = max(1, cells(text[: mark.end]) - start)
+            start = cells(text[: mark.start - skipped])
+            length = max(1, cells(text[: max(mark.end - skipped, 0)]) - start)
             underline = ("^" if mark.primary else "-") * length
             said = f"{underline} {mark.text}".rstrip()
             lines.append(f"{' ' * width} {bar} {' ' * start}{paint(style, said)}")
     return lines
+
+
+def _window(text: str, first: int) -> tuple[int, str]:
+    """Return the part of a line that is shown and by how much columns in it are less."""
+    if len(text) <= _LONGEST:
+        return 0, text
+    start = max(0, first - _LONGEST // 4)
+    before = _CUT if start else ""
+    after = _CUT if start + _LONGEST < len(text) else ""
+    return start - len(before), before + text[start : start + _LONGEST] + after
 
 
 def _numbered(number: int, text: str, width: int, paint: _Paint) -> str:

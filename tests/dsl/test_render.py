@@ -110,6 +110,17 @@ def test_places_in_another_file_get_a_part_of_their_own() -> None:
     )
 
 
+def test_of_a_very_long_line_the_part_around_the_mark_is_shown() -> None:
+    source = Source("long.pipe", f"{'x' * 5000} here {'y' * 5000}")
+    diagnostic = Diagnostic("HR101", "long", Label(place("here", source=source), "this"))
+    _, arrow, _, line, mark = render([diagnostic]).splitlines()
+    assert arrow == "--> long.pipe:1:5002"
+    assert line == f"1 | ...{'x' * 49} here {'y' * 145}..."
+    assert mark == f"  | {' ' * 53}^^^^ this"
+    wide = Diagnostic("HR101", "all", Label(Span(source, 0, 10_000)))
+    assert max(map(len, render([wide]).splitlines())) < 220
+
+
 def test_an_end_of_a_file_can_be_marked() -> None:
     for text in ("", "use image", "use image\n"):
         source = Source("end.pipe", text)
