@@ -14,7 +14,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -81,6 +81,13 @@ def measure(
         turn = number % len(contenders)
         for contender in (*contenders[turn:], *contenders[:turn]):
             seconds[contender.name].append(_seconds_per_call(contender.call, calls))
+    return summarize(subject, rounds, calls, seconds)
+
+
+def summarize(
+    subject: str, rounds: int, calls: int, seconds: Mapping[str, Sequence[float]]
+) -> Outcome:
+    """Return the outcome of times per call that were measured in rounds, ours first."""
     timings = tuple(Timing(name, *_quartiles(values)) for name, values in seconds.items())
     ours, *peers = seconds
     ratios = tuple(_ratio(peer, seconds[ours], seconds[peer]) for peer in peers)

@@ -18,8 +18,7 @@ from typing import Any
 
 import grpc
 import numpy as np
-from harness import Outcome, Ratio, Timing, options, report
-from harness import _quartiles as quartiles
+from harness import Outcome, options, report, summarize
 from wire_servers import WIDTH
 
 from headrace.runtime.protocols.messages import ModelInferRequest
@@ -121,10 +120,7 @@ def compare(carrier: str, rounds: int, requests: int, in_flight: int) -> Outcome
                 cost = (servers[kind].cpu_seconds() - before) / requests
                 if number:  # the first round warms up
                     costs[kind].append(cost)
-    timings = tuple(Timing(kind, *quartiles(values)) for kind, values in costs.items())
-    values = [bare / ours for ours, bare in zip(costs["ours"], costs["bare"], strict=True)]
-    ratio = Ratio("bare", *quartiles(values), least=min(values), most=max(values))
-    return Outcome(f"{carrier}, CPU a request", rounds, requests, timings, (ratio,))
+    return summarize(f"{carrier}, CPU a request", rounds, requests, costs)
 
 
 def main() -> None:

@@ -76,12 +76,16 @@ class Fronts:
     async def _serve(self, started: Future[Addresses]) -> None:
         config = self._config
         carrier = choose_carrier(config)
+        servers: list[uvicorn.Server] = []
         async with AsyncExitStack() as opened:
 
             async def open_http(app: ASGIApp, port: int | None) -> str | None:
                 if port is None:
                     return None
-                return await opened.enter_async_context(_http(app, config.host, port))
+                servers.append(_uvicorn(app))
+                listening = opened.enter_context(_listen(config.host, port))
+                await opened.enter_async_context(_running(servers[-1], listening))
+                return _address(config.host, listening.getsockname()[1])
 
             # Closed in reverse order, the native carrier last: it cannot wait until its last
             # answers have left, and closing the others takes longer than that.
@@ -92,6 +96,8 @@ class Fronts:
             metrics = await open_http(self._metrics, config.metrics_port)
             started.set_result(Addresses(http, grpc, metrics, carrier))
             await self._stop.wait()
+            for server in servers:  # each takes a moment, so that they take it together
+                server.should_exit = True
 
 
 def choose_carrier(config: ServerConfig) -> Carrier:
@@ -105,29 +111,31 @@ def choose_carrier(config: ServerConfig) -> Carrier:
     return Carrier.NATIVE
 
 
-@asynccontextmanager
-async def _http(app: ASGIApp, host: str, port: int) -> AsyncGenerator[str, None]:
-    with _listen(host, port) as listening:
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                http="httptools",
-                interface="asgi3",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE,
-            )
+def _uvicorn(app: ASGIApp) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            interface="asgi3",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_KEEP_ALIVE,
         )
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        try:
-            yield _address(host, listening.getsockname()[1])
-        finally:
-            server.should_exit = True
-            await serving
+    )
+
+
+@asynccontextmanager
+async def _running(server: uvicorn.Server, listening: socket.socket) -> AsyncGenerator[None, None]:
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,6 +1,6 @@
 """From the tensors of a request to the values that the engine takes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -16,36 +16,68 @@ from .raw import Flat, RawError
 Source = TypeVar("Source")
 
 
-Given: TypeAlias = tuple[str, Shape, Source]
-"""A tensor as a request declares it: its datatype, its shape, and where its values still are."""
+Given: TypeAlias = tuple[str, str, Shape, Source]
+"""A tensor as a request declares it: name, datatype, shape, and where its values still are."""
+
+Read: TypeAlias = Callable[[Source, Datatype, int], Flat]
+"""Takes that many elements from a source; raises RawError when they are not there."""
 
 
 def read_inputs(
-    model: Model,
-    given: Mapping[str, Given[Source]],
-    read: Callable[[Source, Datatype, int], Flat],
+    model: Model, tensors: Iterable[Given[Source]], read: Read[Source]
 ) -> dict[str, Item]:
-    """Make the engine's inputs; nothing is read before its name, datatype and shape are good.
-
-    `read` takes that many elements from a source and raises RawError when they are not there.
-    """
+    """Make the engine's inputs; nothing is read before its name, datatype and shape are good."""
     items: dict[str, Item] = {}
-    for name, (datatype, shape, source) in given.items():
+    ragged: dict[str, Given[Source]] = {}
+    for tensor in tensors:
+        name, datatype, shape, source = tensor
+        form = model.inputs.get(name)
+        if form is None or form.kind is Kind.RAGGED:
+            if name in ragged:
+                raise _twice(model, name)
+            ragged[name] = tensor
+            continue
+        if name in items:
+            raise _twice(model, name)
+        if datatype != form.datatype.name:
+            raise _wrong_datatype(model, form, datatype)
+        try:
+            flat = read(source, form.datatype, accept_shape(form, shape))
+        except RawError as error:
+            raise RequestError(f"input `{name}`: {error}", pipeline=model.name) from None
+        items[name] = make_item(form, shape, flat)
+    return items if not ragged else items | _read_ragged(model, ragged, read)
+
+
+def _twice(model: Model, name: str) -> RequestError:
+    return RequestError(f"input {shown(name)} is given twice", pipeline=model.name)
+
+
+def _wrong_datatype(model: Model, form: Form, datatype: str) -> RequestError:
+    return RequestError(
+        f"input `{form.name}` ({form.type}) wants {form.datatype.name}, got {shown(datatype)}",
+        pipeline=model.name,
+    )
+
+
+def _read_ragged(
+    model: Model, given: Mapping[str, Given[Source]], read: Read[Source]
+) -> dict[str, Item]:
+    """Read the inputs that came, or may have come, with a tensor of their shapes."""
+    items: dict[str, Item] = {}
+    for name, (_, datatype, shape, source) in given.items():
         form = model.inputs.get(name)
         if form is None:
             _require_partner(model, name, given)
             continue
         if datatype != form.datatype.name:
-            raise RequestError(
-                f"input `{name}` ({form.type}) wants {form.datatype.name}, got {shown(datatype)}",
-                pipeline=model.name,
-            )
-        ragged = form.kind is Kind.RAGGED and form.shape_name in given
+            raise _wrong_datatype(model, form, datatype)
+        with_shapes = form.shape_name in given
         try:
-            flat = read(source, form.datatype, accept_shape(form, shape, ragged))
+            flat = read(source, form.datatype, accept_shape(form, shape, with_shapes))
         except RawError as error:
             raise RequestError(f"input `{name}`: {error}", pipeline=model.name) from None
-        if ragged:
+        if with_shapes:
             items[name] = make_ragged_item(form, flat, _read_shapes(form, given, read))
         else:
             items[name] = make_item(form, shape, flat)
@@ -63,11 +95,9 @@ def _require_partner(model: Model, name: str, given: Mapping[str, Given[Source]]
         raise RequestError(f"input `{name}` came without `{form.name}`", pipeline=model.name)
 
 
-def _read_shapes(
-    form: Form, given: Mapping[str, Given[Source]], read: Callable[[Source, Datatype, int], Flat]
-) -> Array:
+def _read_shapes(form: Form, given: Mapping[str, Given[Source]], read: Read[Source]) -> Array:
     name = form.shape_name
-    datatype, shape, source = given[name]
+    _, datatype, shape, source = given[name]
     count = element_count(name, shape)
     if datatype != INT64.name or len(shape) != 2 or shape[1] != len(form.dims):
         raise RequestError(f"input `{name}` wants INT64 of shape [-1, {len(form.dims)}]")
@@ -103,23 +133,24 @@ def _degenerate_count(name: str, shape: Shape) -> int:
     return 0 * element_count(name, tuple(max(size, 1) for size in shape))
 
 
-def accept_shape(form: Form, shape: Shape, ragged: bool = False) -> int:
+def accept_shape(form: Form, shape: Shape, with_shapes: bool = False) -> int:
     """Return the number of elements of a declared shape; RequestError when it does not fit.
 
-    `ragged` says that a tensor `NAME_shape` comes along.
+    Only ranks are compared: sizes are for the engine, which knows what is bound to what.
+    `with_shapes` says that a tensor `NAME_shape` comes along.
     """
     rank = len(shape)
-    if ragged:
+    if with_shapes:
         fits = rank == 1
     elif form.kind is Kind.SCALAR:
         fits = rank == form.rank - 1 or (rank == form.rank and shape[-1] == 1)
     else:
-        fits = rank == form.rank  # sizes are for the engine, which knows what is bound to what
-    if not fits:
-        wants = " with its shapes ".join(str(list(tensor.shape)) for tensor in form.metadata())
-        got = list(shape[:_HIGHEST_RANK])
-        raise RequestError(f"input `{form.name}` ({form.type}) wants shape {wants}, got {got}")
-    return element_count(form.name, shape)
+        fits = rank == form.rank
+    if fits:
+        return element_count(form.name, shape)
+    wants = " with its shapes ".join(str(list(tensor.shape)) for tensor in form.metadata())
+    got = list(shape[:_HIGHEST_RANK])
+    raise RequestError(f"input `{form.name}` ({form.type}) wants shape {wants}, got {got}")
 
 
 def make_item(form: Form, shape: Shape, flat: Flat) -> Item:

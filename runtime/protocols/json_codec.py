@@ -1,6 +1,6 @@
 """Requests and responses as HTTP bodies: JSON, and binary tensors behind it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
@@ -92,12 +92,12 @@ def decode_body(
 ) -> Decoded:
     """Turn the body of an infer request to a Request; `now` is the engine's clock."""
     if json_length == 0:
-        name, given = whole_body_input(model, body)
-        inputs = read_inputs(model, {name: given}, read_raw)
+        given = whole_body_input(model, body)
+        inputs = read_inputs(model, [given], read_raw)
         return Decoded(Request(model.name, inputs), BinaryOutputs(True))
     head, rest = split_body(body, json_length)
     message = _parse(head, model, limits)
-    inputs = read_inputs(model, _sources(model, message, rest), _read)
+    inputs = read_inputs(model, _given(model, message, rest), _read)
     outputs, asked = None, {}
     if message.outputs:
         asked = _asked(message)
@@ -132,8 +132,7 @@ def _parse(head: memoryview, model: Model, limits: Limits) -> _Request:
     return message
 
 
-def _sources(model: Model, message: _Request, rest: memoryview) -> dict[str, Given[_Source]]:
-    sources: dict[str, Given[_Source]] = {}
+def _given(model: Model, message: _Request, rest: memoryview) -> Iterator[Given[_Source]]:
     for tensor in message.inputs:
         parameters = tensor.parameters
         source: _Source = tensor.data
@@ -144,12 +143,9 @@ def _sources(model: Model, message: _Request, rest: memoryview) -> dict[str, Giv
                 source, rest = take_tensor(tensor.name, rest, parameters.binary_data_size)
         if not len(source) and isinstance(source, msgspec.Raw):
             raise RequestError(f"input {tensor.name!a} has neither `data` nor `binary_data_size`")
-        sources[tensor.name] = (tensor.datatype, tuple(tensor.shape), source)
+        yield tensor.name, tensor.datatype, tuple(tensor.shape), source
     if len(rest):
         raise RequestError(f"{len(rest)} bytes of the body belong to no input", pipeline=model.name)
-    if len(sources) != len(message.inputs):
-        raise RequestError("an input is given twice", pipeline=model.name)
-    return sources
 
 
 def _read(source: _Source, datatype: Datatype, count: int) -> Flat:

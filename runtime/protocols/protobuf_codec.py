@@ -1,6 +1,6 @@
 """Requests and responses as protobuf messages."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,18 @@ def decode_request(
 
     `now` is the engine's clock; `remaining` the seconds that the call itself has left.
     """
-    read = read_raw if message.raw_input_contents else _read_contents
-    inputs = read_inputs(model, _given(model, message, limits), read)
+    tensors, raws = message.inputs, message.raw_input_contents
+    if len(tensors) > limits.tensors or len(message.outputs) > limits.tensors:
+        raise RequestError(f"more than {limits.tensors} tensors", pipeline=model.name)
+    if not raws:
+        inputs = read_inputs(model, _given(tensors, tensors, limits), _read_contents)
+    elif len(raws) == len(tensors):
+        inputs = read_inputs(model, _given(tensors, raws, limits), read_raw)
+    else:
+        raise RequestError(
+            f"{len(tensors)} inputs, but raw_input_contents has {len(raws)} entries",
+            pipeline=model.name,
+        )
     if len(message.id) > limits.id_length:
         raise RequestError(f"the id is longer than {limits.id_length} characters")
     outputs = None
@@ -71,23 +81,11 @@ def decode_request(
     )
 
 
-def _given(model: Model, message: Any, limits: Limits) -> dict[str, Given[Any]]:
-    tensors, raws = message.inputs, message.raw_input_contents
-    count = len(tensors)
-    if count > limits.tensors or len(message.outputs) > limits.tensors:
-        raise RequestError(f"more than {limits.tensors} tensors", pipeline=model.name)
-    if raws and len(raws) != count:
-        raise RequestError(
-            f"{count} inputs, but raw_input_contents has {len(raws)} entries", pipeline=model.name
-        )
-    given: dict[str, Given[Any]] = {}
-    for tensor, source in zip(tensors, raws or tensors, strict=True):
+def _given(tensors: Any, sources: Any, limits: Limits) -> Iterator[Given[Any]]:
+    for tensor, source in zip(tensors, sources, strict=True):
         if tensor.parameters:
             refuse_unserved(_parameters(tensor.parameters), limits)
-        given[tensor.name] = (tensor.datatype, tuple(tensor.shape), source)
-    if len(given) != count:
-        raise RequestError("an input is given twice", pipeline=model.name)
-    return given
+        yield tensor.name, tensor.datatype, tuple(tensor.shape), source
 
 
 def _read_contents(tensor: Any, datatype: Datatype, count: int) -> Flat:

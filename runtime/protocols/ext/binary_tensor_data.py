@@ -42,7 +42,7 @@ def take_tensor(name: str, rest: memoryview, size: int) -> tuple[bytes, memoryvi
     return bytes(rest[:size]), rest[size:]
 
 
-def whole_body_input(model: Model, body: bytes) -> tuple[str, Given[bytes]]:
+def whole_body_input(model: Model, body: bytes) -> Given[bytes]:
     """Take the body as the only input: as raw numbers, or as a single element of BYTES."""
     if len(model.inputs) != 1:
         raise RequestError(
@@ -51,12 +51,11 @@ def whole_body_input(model: Model, body: bytes) -> tuple[str, Given[bytes]]:
         )
     (form,) = model.inputs.values()
     if form.datatype.width:
-        return form.name, (form.datatype.name, _numbers_shape(form, len(body)), body)
+        return form.name, form.datatype.name, _numbers_shape(form, len(body)), body
     if form.kind is not Kind.SCALAR:
         raise RequestError(f"input `{form.name}` ({form.type}) cannot be sent without JSON")
     element = len(body).to_bytes(4, "little") + body
-    shape = (1, 1) if form.batched else (1,)
-    return form.name, ("BYTES", shape, element)
+    return form.name, form.datatype.name, (1, 1) if form.batched else (1,), element
 
 
 def _numbers_shape(form: Form, size: int) -> Shape:

@@ -460,23 +460,23 @@ def test_a_body_without_json_is_the_only_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "length", "complaint"),
+    ("size", "sent", "length", "complaint"),
     [
-        (8, None, "8, but 4 bytes are left"),
-        (3, None, "1 bytes of the body belong to no input"),
-        (4, 10_000, "Inference-Header-Content-Length is 10000"),
-        (-1, None, "no infer request"),
+        (8, 4, None, "8, but 4 bytes are left"),
+        (4, 5, None, "1 bytes of the body belong to no input"),
+        (3, 3, None, "are 4 bytes, but 3 were sent"),
+        (4, 4, 10_000, "Inference-Header-Content-Length is 10000"),
+        (-1, 4, None, "no infer request"),
     ],
 )
 def test_binary_sizes_that_do_not_add_up_are_refused(
-    size: int, length: int | None, complaint: str
+    size: int, sent: int, length: int | None, complaint: str
 ) -> None:
     tensor = {"name": "x0", "datatype": "FP32", "shape": [1]}
     tensor["parameters"] = {"binary_data_size": size}
     head = msgspec.json.encode({"inputs": [tensor]})
-    body = head + bytes(4)
     with pytest.raises(RequestError, match=complaint):
-        decode_body(toy_model("echo_f32"), body, length or len(head), LIMITS, 0.0)
+        decode_body(toy_model("echo_f32"), head + bytes(sent), length or len(head), LIMITS, 0.0)
 
 
 @pytest.mark.parametrize(
