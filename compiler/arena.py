@@ -9,6 +9,9 @@ input gives equal output).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 ALIGNMENT = 256  # bytes; what GPUs ask of a tensor's start
 
 
@@ -72,15 +75,23 @@ def lower_bound(buffers: Sequence[Buffer]) -> int:
 
 
 def _place(buffers: Sequence[Buffer], order: Sequence[int]) -> tuple[int, ...]:
-    offsets: dict[int, int] = {}
-    for index in order:
-        taken = sorted(
-            (offsets[other], offsets[other] + buffers[other].aligned)
-            for other in offsets
-            if buffers[other].meets(buffers[index])
-        )
-        offsets[index] = _smallest_gap(taken, buffers[index].aligned)
-    return tuple(offsets[index] for index in range(len(buffers)))
+    """Place one after the other. Arrays, because each is compared with all before it."""
+    first, last = _lives([buffers[i] for i in order])
+    starts, stops = np.zeros_like(first), np.zeros_like(first)
+    offsets = [0] * len(buffers)
+    for k, index in enumerate(order):
+        one = buffers[index]
+        meets = np.flatnonzero((first[:k] <= one.last) & (last[:k] >= one.first))
+        taken = sorted(zip(starts[meets].tolist(), stops[meets].tolist(), strict=True))
+        offsets[index] = _smallest_gap(taken, one.aligned)
+        starts[k], stops[k] = offsets[index], offsets[index] + one.aligned
+    return tuple(offsets)
+
+
+def _lives(buffers: Sequence[Buffer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first and the last step of each buffer."""
+    first = np.array([b.first for b in buffers], np.int64)
+    return first, np.array([b.last for b in buffers], np.int64)
 
 
 def _smallest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
@@ -103,18 +114,31 @@ def _by_execution(buffers: Sequence[Buffer]) -> list[int]:
 
 
 def _by_conflicts(buffers: Sequence[Buffer]) -> list[int]:
-    count = [sum(b.meets(other) for other in buffers) for b in buffers]
+    """What meets most others first."""
+    first, last = _lives(buffers)
+    begun = np.searchsorted(np.sort(first), last, "right")
+    count = (begun - np.searchsorted(np.sort(last), first, "left")).tolist()
     return sorted(range(len(buffers)), key=lambda i: (-count[i], -buffers[i].size, i))
 
 
 def _by_breadth(buffers: Sequence[Buffer]) -> list[int]:
     """The step at which most is alive first, and of what is alive there the largest first."""
-    steps = sorted({b.first for b in buffers})
-    alive = {
-        step: [i for i, b in enumerate(buffers) if b.first <= step <= b.last] for step in steps
-    }
-    breadth = {step: sum(buffers[i].size for i in alive[step]) for step in steps}
-    order: dict[int, None] = {}
-    for step in sorted(steps, key=lambda step: (-breadth[step], step)):
-        order.update(dict.fromkeys(sorted(alive[step], key=lambda i: (-buffers[i].size, i))))
-    return list(order)
+    first, last = _lives(buffers)
+    size = np.array([b.size for b in buffers], np.int64)
+    steps = np.unique(first)
+    breadth = _sums_until(first, size, steps) - _sums_until(last + 1, size, steps)
+    waiting = np.ones(len(buffers), np.bool_)
+    order: list[int] = []
+    for step in steps[np.lexsort((steps, -breadth))]:
+        found = np.flatnonzero(waiting & (first <= step) & (last >= step))
+        waiting[found] = False
+        order += sorted(found.tolist(), key=lambda i: (-buffers[i].size, i))
+    return order
+
+
+def _sums_until(
+    when: NDArray[np.int64], size: NDArray[np.int64], steps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return for each step how many bytes have `when` no later than it."""
+    sums = np.concatenate(([0], np.cumsum(size[np.argsort(when)])))
+    return sums[np.searchsorted(np.sort(when), steps, "right")]

@@ -4,20 +4,26 @@ from dataclasses import fields
 from functools import cache
 
 from . import ast
+from .recursion import allow_depth
 
-MAX_HEIGHT = 200
-"""Nodes on the longest way from an item to a leaf. Real programs stay under 40."""
+MAX_HEIGHT = 1000
+"""Nodes on the longest way from an item to a leaf: each of 200 blocks is up to five of them."""
+
+_PLAIN_HEIGHT = 60
+"""Up to here the default limit does, with room for whoever calls. Real programs stay under 40."""
 
 
-def find_too_deep(item: ast.Node) -> ast.Node | None:
-    """Return a node that lies too deep in an item, None when there is none.
+def make_room_for(item: ast.Node) -> ast.Node | None:
+    """Let an item be walked recursively from here on; return a node that lies too deep for that.
 
     Walks level by level: a tree too tall to recurse into is what this has to find.
     """
     level: list[ast.Node] = [item]
-    for _ in range(MAX_HEIGHT):
+    for height in range(MAX_HEIGHT):
         level = [child for node in level for child in _children(node)]
         if not level:
+            if height > _PLAIN_HEIGHT:
+                allow_depth()
             return None
     return level[0]
 

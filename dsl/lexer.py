@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from . import lexical_errors as errors
 from .diagnostic import Diagnostic
 from .literals import DURATION_SECONDS, EscapeError, LiteralError, read_quantity, read_string
+from .recursion import MAX_BLOCKS
 from .source import Source, Span
 from .token import CLOSERS, ITEM_WORDS, OPENERS, PUNCTUATION, WORDS, Token
 
@@ -44,7 +45,10 @@ _CONTINUES_ITEM = _CONTINUES_BEFORE | frozenset(
 _ITEM_TOKENS = frozenset(WORDS[word] for word in ITEM_WORDS)
 
 MAX_BRACKETS = 64
-"""Brackets may be open inside one another this deep."""
+"""Brackets other than `{ }` may be open inside one another this deep within a block."""
+
+MAX_BRACES = 2 * MAX_BLOCKS + 20
+"""Braces may be open this deep: a `match` and its arm take two, items have their own."""
 
 _TOKEN = re.compile(
     r"""(?P<SPACE>[ \t]+)
@@ -94,6 +98,7 @@ class _Lexer:
         self.comments: list[Token] = []
         self.diagnostics = errors.control_characters(source)
         self.brackets: list[Token] = []
+        self.braces: list[int] = []  # where in `brackets` those are that open blocks
         self.line_ended = False
 
     def run(self) -> Lexed:
@@ -199,17 +204,31 @@ class _Lexer:
     # ---- brackets
 
     def open(self, token: Token) -> None:
+        inner = len(self.brackets) - (self.braces[-1] + 1 if self.braces else 0)
+        if token.type == "LBRACE":
+            self.braces.append(len(self.brackets))
         self.brackets.append(token)
-        if len(self.brackets) == MAX_BRACKETS + 1:
-            self.diagnostics.append(errors.too_deep(token.span, MAX_BRACKETS))
-            self.chunk.broken = True
+        if token.type == "LBRACE" and len(self.braces) == MAX_BRACES + 1:
+            self.refuse_depth(errors.too_many_blocks(token.span, MAX_BLOCKS))
+        elif token.type != "LBRACE" and inner == MAX_BRACKETS:
+            self.refuse_depth(errors.too_deep(token.span, MAX_BRACKETS))
+
+    def refuse_depth(self, diagnostic: Diagnostic) -> None:
+        self.diagnostics.append(diagnostic)
+        self.chunk.broken = True
+
+    def pop(self) -> Token:
+        """Take out the innermost open bracket."""
+        if self.braces and self.braces[-1] == len(self.brackets) - 1:
+            self.braces.pop()
+        return self.brackets.pop()
 
     def close(self, token: Token) -> bool:
         """Match a closing bracket with its opener; False when there is none."""
         opener = CLOSERS[token.type]
-        if all(bracket.type != opener for bracket in self.brackets):
+        if all(bracket.type != opener for bracket in reversed(self.brackets)):
             if self.brackets and self.brackets[-1].type != "LBRACE":
-                self.diagnostics.append(errors.mismatch(self.brackets.pop().span, token.span))
+                self.diagnostics.append(errors.mismatch(self.pop().span, token.span))
                 self.chunk.broken = True
                 return True
             inside = self.brackets[-1].span if self.brackets else None
@@ -217,9 +236,9 @@ class _Lexer:
             self.chunk.broken = self.chunk.broken or bool(self.brackets)
             return False
         while self.brackets[-1].type != opener:
-            self.diagnostics.append(errors.unclosed(self.brackets.pop().span, token.span))
+            self.diagnostics.append(errors.unclosed(self.pop().span, token.span))
             self.chunk.broken = True
-        self.brackets.pop()
+        self.pop()
         return True
 
     def close_line(self, end: int) -> None:
@@ -259,7 +278,7 @@ class _Lexer:
             *outer, inner = (bracket.span for bracket in self.brackets)
             self.diagnostics.append(errors.never_closed(inner, outer))
             self.chunk.broken = True
-            self.brackets = []
+            self.brackets, self.braces = [], []
         if self.chunk.tokens:
             self.chunks.append(self.chunk)
             self.chunk = Chunk()

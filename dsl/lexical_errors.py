@@ -171,3 +171,12 @@ def too_deep(span: Span, limit: int) -> Diagnostic:
         Label(span, f"level {limit + 1}"),
         help="give inner parts a name, or move them into a `fn`",
     )
+
+
+def too_many_blocks(span: Span, limit: int) -> Diagnostic:
+    return Diagnostic(
+        "HR009",
+        f"blocks are nested more than {limit} deep",
+        Label(span, "too deep from here on"),
+        help="move inner blocks into a `fn`",
+    )

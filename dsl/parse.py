@@ -18,7 +18,7 @@ from lark.lexer import Lexer
 from . import ast, syntax_errors
 from .build_code import Refused
 from .build_items import ItemBuilder
-from .depth import find_too_deep
+from .depth import make_room_for
 from .diagnostic import CompileError, Diagnostic
 from .lexer import Chunk, lex
 from .situation import CONTEXT, enclosing_brace
@@ -67,7 +67,7 @@ def _parse_item(chunk: Chunk) -> tuple[ast.Item | None, list[Diagnostic]]:
     while len(mistakes) < _MOST_PER_ITEM:
         outcome = _read(tokens)
         if not isinstance(outcome, _Stop):
-            deep = find_too_deep(outcome)
+            deep = make_room_for(outcome)
             if deep is not None:
                 mistakes.append(syntax_errors.too_long(deep.span))
             return outcome, mistakes

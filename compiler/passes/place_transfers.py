@@ -45,6 +45,7 @@ class _Placing:
         self.home: dict[Value, str] = {}
         self.wants: dict[Value, set[str]] = {}
         self.constant_none: set[Value] = set()
+        self._captures: dict[Node, list[Need]] = {}
 
     def find_wants(self, region: Region, result_wants: Sequence[set[str]]) -> None:
         """Note on which devices each value is read, from the last node to the first."""
@@ -105,7 +106,12 @@ class _Placing:
         return tuple(self.home[value] for value in node.outputs)
 
     def _captured(self, node: Node) -> list[Need]:
-        """Return what the regions of a node want from around it."""
+        """Return what the regions of a node want from around it; homes are settled."""
+        if node not in self._captures:
+            self._captures[node] = self._find_captured(node)
+        return self._captures[node]
+
+    def _find_captured(self, node: Node) -> list[Need]:
         found: dict[Need, None] = {}
         for region in node.regions:
             inside = set(region.params)

@@ -11,6 +11,7 @@ from headrace.dsl.depth import MAX_HEIGHT
 from headrace.dsl.diagnostic import CompileError, Diagnostic
 from headrace.dsl.lexer import MAX_BRACKETS
 from headrace.dsl.parse import parse
+from headrace.dsl.recursion import MAX_BLOCKS
 from headrace.dsl.render import render
 from headrace.dsl.source import Source, Span
 from headrace.dsl.token import CONTEXT_WORDS, RESERVED_WORDS
@@ -327,8 +328,8 @@ def test_too_many_brackets_are_a_mistake_and_no_crash() -> None:
     assert items(f"const a: f32 = {'(' * MAX_BRACKETS}1{')' * MAX_BRACKETS}")
 
 
-def test_blocks_may_nest_and_two_hundred_are_a_mistake() -> None:
-    for depth, expected in ((30, []), (200, ["HR009"])):
+def test_two_hundred_blocks_may_nest_and_many_more_are_a_mistake() -> None:
+    for depth, expected in ((30, []), (MAX_BLOCKS, []), (3 * MAX_BLOCKS, ["HR009"])):
         code = "v = " + "if a { " * depth + "b" + " }" * depth
         text = f"pipeline p(x: f32) -> (y: f32) {{\n{code}\n}}\n"
         assert (codes(text) if expected else list(items(text))[1:]) == expected
