@@ -93,6 +93,20 @@ def test_no_command_prints_help_and_is_wrong_usage(run: Run) -> None:
         (["infer", "app.plan"], "did you mean `app.pipe`?"),
         (["run", "app.pipe", "--http-prot=0"], "did you mean `--http-port`?"),
         (["run", "app.pipe", "--http-port", "70000"], "`70000` is no port"),
+        (["run", "app.pipe", "--tls-key", "k.pem"], "go together"),
+        (
+            [
+                "run",
+                "app.pipe",
+                "--tls-key",
+                "k",
+                "--tls-certificate",
+                "c",
+                "--grpc-carrier",
+                "pygrpc-native",
+            ],
+            "pygrpc-native has no TLS",
+        ),
         (["explain", "HR99"], "there is no code `HR99`"),
         (["infer", "app.pipe", "--pipeline", "twic"], "did you mean `twice`?"),
         (["infer", "app.pipe"], "say which with `--pipeline NAME`"),
@@ -320,6 +334,16 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     )
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_pipeline_whose_values_cannot_travel_is_not_served(run: Run, folder: Path) -> None:
+    (folder / "nested.pipe").write_text(
+        "pipeline p(x: list<list<f32[N]>>) -> (x: list<list<f32[N]>>) {\n    return x = x\n}\n"
+    )
+    ports = [word for name in ("http", "grpc", "metrics") for word in (f"--{name}-port", "0")]
+    status, _, err = run("run", "nested.pipe", *ports)
+    assert status == 3
+    assert "cannot travel" in err
 
 
 def test_run_serves_until_it_is_told_to_stop(run: Run) -> None:

@@ -13,7 +13,10 @@ from ..dsl.nearest import nearest
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
-COMMANDS = ("check", "fmt", "compile", "explain", "graph", "run", "infer", "test", "passes", "version")
+COMMANDS = (
+    *("check", "fmt", "compile", "explain", "graph"),
+    *("run", "infer", "test", "passes", "version"),
+)
 EXTRAS = {
     **dict.fromkeys(("uvicorn", "uvloop", "httptools", "starlette", "grpc", "google"), "server"),
     **dict.fromkeys(("prometheus_client", "msgspec", "ml_dtypes"), "server"),

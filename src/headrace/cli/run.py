@@ -55,9 +55,12 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         raise UsageError("--tls-certificate and --tls-key go together")
     if arguments.tls_client_authority is not None and arguments.tls_key is None:
         raise UsageError("--tls-client-authority goes with --tls-certificate and --tls-key")
+    if arguments.tls_key is not None and arguments.grpc_carrier == "pygrpc-native":
+        raise UsageError("pygrpc-native has no TLS", "leave `--grpc-carrier` out, or take grpcio")
     plan = _files.plan_of(arguments.target, arguments.schedule, console)
     from ..runtime.accept import show_signature
     from ..runtime.engine import Engine, EngineConfig
+    from ..runtime.protocols.forms import NoForm
     from ..runtime.server import serve
     from ..runtime.server_config import Carrier, ServerConfig, Tls
 
@@ -85,6 +88,9 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     except OSError as error:
         engine.close()
         raise RunFailure(f"cannot serve on {arguments.host}: {error.strerror or error}") from error
+    except NoForm as error:
+        engine.close()
+        raise RunFailure(f"this cannot be served: {error}", "call it from Python") from error
     with server:
         addresses = server.addresses
         console.print(f"{arguments.target} ready in {time.perf_counter() - start:.1f} s")
