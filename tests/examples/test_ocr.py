@@ -15,10 +15,10 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "ocr"
 Lines = tuple[list[str], np.ndarray, np.ndarray]
 Package = Callable[[bytes, bool], Lines]
 
-QUICK = ("sign", "blank", "slanted", "turned", "palette", "transparent")
+QUICK = ("sign", "blank", "slanted")
 SLOW = (
     *("scanned", "words40", "tiny", "sliver", "wide", "tall", "large"),
-    *("gray", "one bit", "gray and alpha", "jpeg"),
+    *("turned", "gray", "one bit", "palette", "transparent", "gray and alpha", "jpeg"),
 )
 PAGES = [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 
