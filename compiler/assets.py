@@ -128,7 +128,10 @@ def _in_package(location: str) -> Path:
             f"`pkg:{location}` does not name a file in a package",
             "write `pkg:package/path/in/package`",
         )
-    spec = find_spec(package)  # top-level names only: parents of dotted ones would be imported
+    try:
+        spec = find_spec(package)  # top-level names only: parents of others would be imported
+    except ValueError:  # a module that was not found on a path, such as `__main__`
+        spec = None
     places = [] if spec is None else list(spec.submodule_search_locations or ())
     if not places:
         name = package.replace("_", "-")
@@ -146,7 +149,7 @@ def _missing(path: Path, location: str) -> Missing:
     message = f"there is no file `{location}`"
     if not path.parent.is_dir():
         return Missing(message, f"there is no folder `{Path(location).parent}` either")
-    name = nearest(path.name, (one.name for one in path.parent.iterdir()))
+    name = nearest(path.name, (one.name for one in path.parent.iterdir() if one.is_file()))
     if name is None:
         return Missing(message)
     meant = location[: len(location) - len(path.name)] + name

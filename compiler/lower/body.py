@@ -15,7 +15,7 @@ from ...dsl.types import ANY_DIM, UNKNOWN, Dim, ListType, OptionalType, TensorTy
 from ...stdlib.catalog import Catalog
 from ..graph import Check, Constant, FunctionDef, Kind, ModelDef, Node, Region, Value
 from .entities import File, Routine
-from .literals import solid
+from .literals import LiteralError, solid, typed
 from .operands import BROKEN, Broken, Known, Made, Operand, Record, Single
 from .problems import Problems
 from .scope import Scope
@@ -114,7 +114,11 @@ class Body:
             case Made(value=value):
                 return value
             case Known():
-                known = solid(single)
+                try:
+                    known = solid(typed(single, single.type))
+                except LiteralError as error:
+                    self.problems.error("HR216", str(error), span)
+                    return Value(UNKNOWN, name, span)
                 if isinstance(known.type, ListType) and known.type.item == UNKNOWN:
                     self.problems.error("HR217", "nothing says what an empty list holds", span)
                 return self.constant(known, span, name)

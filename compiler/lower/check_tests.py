@@ -1,6 +1,8 @@
 """`test` items: that they name a pipeline, its parameters and its stages."""
 
 from collections.abc import Iterator
+from dataclasses import fields
+from typing import cast
 
 from ...dsl import ast
 from ..graph import FunctionCall, Graph, ModelCall, OpCall, Region
@@ -9,7 +11,10 @@ from .problems import Problems, did_you_mean
 
 
 def check_test(test: ast.Test, file: File, problems: Problems) -> None:
-    """Report names in a test that its pipeline does not have."""
+    """Report names in a test that its pipeline does not have, and note the modules it uses."""
+    for step in test.steps:
+        for name in _names(step):
+            file.used.add(name)
     routine = file.find(test.pipeline.text)
     if isinstance(routine, Mistaken):
         return
@@ -37,6 +42,18 @@ def check_test(test: ast.Test, file: File, problems: Problems) -> None:
             )
         if isinstance(step, ast.Stub) and routine.graph is not None:
             _check_stub(step, routine.graph, problems)
+
+
+def _names(node: object) -> Iterator[str]:
+    """Yield the names in a part of a tree."""
+    if isinstance(node, tuple):
+        for part in cast("tuple[object, ...]", node):
+            yield from _names(part)
+    elif isinstance(node, ast.Name):
+        yield node.text
+    elif isinstance(node, ast.Node):
+        for one in fields(node):
+            yield from _names(getattr(node, one.name))
 
 
 def _check_stub(step: ast.Stub, graph: Graph, problems: Problems) -> None:

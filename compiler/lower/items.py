@@ -159,7 +159,8 @@ class Loading:
         routine = Routine(
             name, kind, item.params, block, signature, defaults, file, item.name.span, item
         )
-        if session.problems.errors > before:
+        unknown = any(f.type == UNKNOWN for f in (*signature.params, *signature.results))
+        if unknown or session.problems.errors > before:
             return Mistaken()
         self.routines.append(routine)
         return routine

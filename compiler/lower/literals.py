@@ -1,5 +1,7 @@
 """Literals get their dtype: that of the other side, or i64 and f32 where there is none."""
 
+from math import inf
+from sys import float_info
 from typing import cast
 
 import numpy as np
@@ -9,7 +11,12 @@ from ...stdlib.dtypes import integer_range, to_numpy
 from ...stdlib.op import Array, Literal
 from .operands import Known
 
-_LARGEST = {DType.F16: 65504.0, DType.BF16: 3.3895313892515355e38, DType.F32: 3.4028234663852886e38}
+_LARGEST = {
+    DType.F16: 65504.0,
+    DType.BF16: 3.3895313892515355e38,
+    DType.F32: 3.4028234663852886e38,
+    DType.F64: float_info.max,
+}
 
 
 class LiteralError(Exception):
@@ -90,7 +97,8 @@ def _require_fit(leaf: Literal, dtype: DType) -> None:
     if not isinstance(leaf, int | float):
         raise LiteralError(f"{leaf!r} is not a number")
     if dtype.is_float:
-        if np.isfinite(leaf) and abs(leaf) > _LARGEST.get(dtype, np.inf):
+        largest = _LARGEST[dtype]
+        if abs(leaf) > largest and leaf not in (inf, -inf):
             raise LiteralError(f"{leaf!r} is beyond the largest {dtype.value}")
         return
     if isinstance(leaf, float):

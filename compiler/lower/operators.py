@@ -40,13 +40,16 @@ BINARY: Final = MappingProxyType(
 )
 UNARY: Final = MappingProxyType({"-": "neg", "not": "not"})
 
+_BOOL: Final = TensorType(DType.BOOL)
+
 # Any: numbers of either kind, which the callers have made sure of
 _ON_NUMBERS: Final[MappingProxyType[str, Callable[[Any, Any], Any]]] = MappingProxyType(
     {
         "+": operator.add,
         "-": operator.sub,
         "*": operator.mul,
-        "%": math.fmod,
+        "/": lambda left, right: _quotient(left, right),
+        "%": lambda left, right: _remainder(left, right),
         "==": operator.eq,
         "!=": operator.ne,
         "<": operator.lt,
@@ -149,19 +152,13 @@ def _folded(expr: ast.Binary, left: Literal, right: Literal) -> Known | None:
     """Compute an operator on two numbers that have no dtype yet; None when it is no such thing."""
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return None
-    if expr.op == "/":
-        return None if right == 0 else weak_number(_quotient(left, right))
-    if expr.op not in _ON_NUMBERS or (expr.op == "%" and right == 0):
+    if expr.op not in _ON_NUMBERS:
         return None
     try:
         result = _ON_NUMBERS[expr.op](left, right)
-    except (OverflowError, ValueError):
+    except (ArithmeticError, ValueError):
         return None
-    if isinstance(result, bool):
-        return Known(result, TensorType(DType.BOOL))
-    if expr.op == "%" and isinstance(left, int) and isinstance(right, int):
-        result = int(result)
-    return weak_number(result)
+    return Known(result, _BOOL) if isinstance(result, bool) else weak_number(result)
 
 
 def _quotient(left: int | float, right: int | float) -> int | float:
@@ -169,6 +166,14 @@ def _quotient(left: int | float, right: int | float) -> int | float:
     if isinstance(left, int) and isinstance(right, int) and left % right == 0:
         return left // right
     return left / right
+
+
+def _remainder(left: int | float, right: int | float) -> int | float:
+    """Divide numbers for the remainder, which has the sign of the left one, as `math.mod` does."""
+    if isinstance(left, int) and isinstance(right, int):
+        rest = abs(left) % abs(right)
+        return -rest if left < 0 else rest
+    return math.fmod(left, right)
 
 
 def _negated(literal: Literal) -> "int | float | tuple[Literal, ...]":
