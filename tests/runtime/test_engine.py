@@ -107,6 +107,23 @@ def test_rows_of_different_requests_meet_and_everyone_gets_his_own() -> None:
     engine.close()
 
 
+def test_batches_of_one_request_run_on_all_free_workers(gate: Gate) -> None:
+    maker = gated()
+    stage = maker.python(
+        "gated", GATED, fields(x="f32"), fields(y="f32"), batching=Batching(1, 0.0, ())
+    )
+    maker.pipeline(
+        "rows", fields(x="f32"), fields(y="f32"), block([0], [call(stage, [0], [1])], [1]), batch=3
+    )
+    engine = opened(maker, workers=3)
+    future = engine.submit(Request("rows", {"x": np.ones(3, np.float32)}))
+    for _ in range(3):
+        assert gate.entered.acquire(timeout=10)
+    gate.opened.set()
+    assert np.asarray(future.result(10).outputs["y"]).tolist() == [1, 1, 1]
+    engine.close()
+
+
 def test_b14_a_poisoned_request_fails_alone_with_real_threads(gate: Gate) -> None:
     maker = gated()
     gate.opened.set()

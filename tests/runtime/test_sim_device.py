@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,6 +143,20 @@ def test_a_chain_on_the_device_copies_once_in_and_once_out() -> None:
         assert device.ledger.allocations - before.allocations == 4
         assert device.ledger.balanced
     engine.close()
+
+
+def test_values_are_dropped_after_their_last_use() -> None:
+    maker = PlanMaker()
+    sim_chain(maker)
+    body = maker.pipelines[0].body
+    engine = Engine(maker.plan(), EngineConfig(workers=1))
+    freeing = replace(body, last_uses=((0,), (1,), (2,), (3,), (4,)))
+    maker.pipelines[0] = replace(maker.pipelines[0], body=freeing)
+    sparing = Engine(maker.plan(), EngineConfig(workers=1))
+    for one, most in ((engine, 4), (sparing, 2)):
+        one.call(Request("chain", {"x": np.zeros(64, np.float32)}))
+        assert sim_of(one).ledger.peak_bytes == most * 256
+        one.close()
 
 
 def test_a_result_that_is_not_brought_back_is_a_fault() -> None:

@@ -323,6 +323,24 @@ def test_a_request_of_which_two_batches_fail_goes_on_once(
     assert not outcome.done
 
 
+def test_no_more_requests_are_started_than_a_few_batches_hold(
+    simulations: list[Simulation],
+) -> None:
+    plan = batched(maximum=2, wait=9.0, prefer=(2,)).plan()
+    simulation = Simulation(
+        plan, workers=1, cost=lambda stage, _rows: 1.0 if stage == "double" else 0.0
+    )
+    simulations.append(simulation)
+    ask(simulation, 1.0, 1.0)
+    simulation.run()
+    outcomes = ask(simulation, *range(30))
+    most = 0
+    while not all(one.done for one in outcomes):
+        simulation.run(until=simulation.now + 0.5)
+        most = max(most, simulation._scheduler.started)
+    assert most == 8
+
+
 def fans(maximum: int) -> PlanMaker:
     """spread(x) -> for v in .. { double(v) }"""
     maker = batched(maximum=maximum, wait=0.01)
