@@ -105,6 +105,7 @@ def test_stock_clients_of_an_event_loop_get_the_lines_of_the_package(
         assert_same(ours, theirs)
 
 
+@pytest.mark.slow
 def test_many_clients_at_once_get_their_own_lines_and_crops_of_pages_meet(
     server: Server, engine: Engine, photos: list[bytes], expected: list[Answer]
 ) -> None:
