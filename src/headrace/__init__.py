@@ -12,6 +12,7 @@ from .version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .app import App, CompiledPlan, Pipeline, compile, load
+    from .client import Client
     from .compiler.plan_file import PlanError
     from .dsl.diagnostic import CompileError
     from .runtime.record import Record
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Client",
     "Code",
     "CompileError",
     "CompiledPlan",
@@ -34,6 +36,7 @@ __all__ = [
 
 _HOMES = {
     "App": ".app",
+    "Client": ".client",
     "Code": ".runtime.request",
     "CompileError": ".dsl.diagnostic",
     "CompiledPlan": ".app",
