@@ -1,7 +1,8 @@
 """The Open Inference Protocol, without I/O: bytes in, requests out, and the way back.
 
-In the order in which a request meets them: `limits` (what is refused unread), `names`, `models`
-(which pipeline is meant), `datatypes` and `forms` (a pipeline's values as tensors), `raw` (their
-bytes), `messages` and `protobuf_codec` (gRPC), `json_codec` (HTTP), `metadata`, `oip` (what the
-front ends call), and one file an extension in `ext/`.
+In the order in which a request meets them: `limits` (how much is looked at), `names` (from
+outside), `models` (pipelines as the protocol sees them), `datatypes`, `forms` (how each value
+travels), `raw` (bytes of tensors), `messages` and `protobuf_codec` (gRPC), `json_codec` and
+`json_values` (HTTP), `parameters`, `inputs` and `results` (to and from the engine's values),
+`metadata`, one file an extension in `ext/`; `remote` and `type_text` are for clients.
 """
