@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from cv2.typing import MatLike
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from pyclipper import (  # pyright: ignore[reportMissingTypeStubs]
     ET_CLOSEDPOLYGON,  # pyright: ignore[reportAttributeAccessIssue] # a C extension without stubs
     JT_ROUND,  # pyright: ignore[reportAttributeAccessIssue]
@@ -122,7 +122,10 @@ def strip(crop: Pixels, wide: int) -> tuple[Pixels, NDArray[np.bool_]]:
 
 def _decode(photo: bytes) -> Pixels:
     """Decode an image file as the package does; what is transparent becomes plain."""
-    image = Image.open(io.BytesIO(photo))
+    try:
+        image = Image.open(io.BytesIO(photo))
+    except UnidentifiedImageError as error:
+        raise ValueError("the photo is not an image of a known format") from error
     pixels = np.asarray(image.convert("L") if image.mode == "1" else image)
     if pixels.dtype != np.uint8:
         raise ValueError(f"an image of mode {image.mode} has no 8-bit channels")

@@ -91,6 +91,7 @@ def test_what_is_no_image_names_the_stage_and_the_next_call_works(
     with pytest.raises(headrace.Fault) as caught:
         app.ocr(photo=b"not an image")
     assert caught.value.stage == "open_page"
+    assert "not an image of a known format" in caught.value.message
     assert caught.value.pipeline == "ocr"
     assert "ocr.pipe:" in str(caught.value.place)
     assert len(app.ocr(photo=page("sign")).text) == 12
