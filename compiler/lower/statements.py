@@ -73,11 +73,16 @@ def condition(body: Body, expr: ast.Expr, what: str) -> Single:
     type = body.resolve(single.type)
     if type == UNKNOWN or type == TensorType(DType.BOOL):
         return single
+    help = None
+    if isinstance(type, TensorType) and type.dtype is DType.BOOL:
+        text = expr.span.text
+        help = f"make one of them: `all({text})`, or `any({text})`"
     body.problems.error(
         "HR206",
         f"the condition of `{what}` is a bool, but {named(expr)} is {type}",
         expr.span,
         secondary=made_here(body, expr),
+        help=help,
     )
     return BROKEN
 
