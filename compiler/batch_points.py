@@ -1,14 +1,25 @@
 """Decides per model or function where rows wait for each other, and says why.
 
-A queue stands only where a schedule asks for one. Without it, rows of one request share a run
-only in a pipeline that is declared `batch N`, whose caller already sends them together.
+What a schedule says holds. Where it says nothing and the model was measured, rows run together
+when that makes them faster by `MARGIN`: those of one request, and those of several requests as
+well when a row gains more than its way through a queue costs. Without a profile no queue stands,
+and rows of one request share a run only in a pipeline that is declared `batch N`, whose caller
+already sends them together: on a CPU batching loses for most models.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from .graph import FunctionCall, Graph, ModelCall, Node
 from .plan import Batching, Queueing
-from .stage_settings import settings_of
+from .profile import ModelTimes, gain_text, seconds_text
+from .stage_settings import device_of, settings_of
+
+MARGIN: Final = 1.1
+"""How many times as fast rows must be in a batch: less may be chance, and delays the first row."""
+
+QUEUE_SECONDS: Final = 100e-6
+"""What a row's way through a queue costs: it changes threads, up to 80 us, and is sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +38,19 @@ def batch_point(graph: Graph, node: Node) -> BatchPoint:
     queueing = settings.queueing and Queueing(
         settings.queueing.size, settings.queueing.timeout, settings.queueing.on_timeout
     )
+    times = _times(graph, node)
+    measured = f", {gain_text(times)}" if times is not None else ""
     if settings.batching is not None:
         found = settings.batching
         batching = Batching(found.maximum, found.wait, found.prefer)
-        why = f"{describe_batching(batching)} (schedule {graph.settings.name!r})"
+        why = f"{describe_batching(batching)} (schedule {graph.settings.name!r}{measured})"
         return BatchPoint(batching, queueing, _group(graph, node), why)
     if settings.batching_off:
-        return BatchPoint(None, None, 1, f"batch off (schedule {graph.settings.name!r})")
+        return BatchPoint(None, None, 1, f"batch off (schedule {graph.settings.name!r}{measured})")
     if not _can_batch(graph, node):
         return BatchPoint(None, None, 1, f"batch off ({_why_not(node)})")
+    if times is not None:
+        return _measured(times)
     group = _group(graph, node)
     if group > 1:
         why = f"rows of a request together, up to {group} (the pipeline is `batch {group}`)"
@@ -44,9 +59,35 @@ def batch_point(graph: Graph, node: Node) -> BatchPoint:
     return BatchPoint(None, None, 1, why)
 
 
+def _measured(times: ModelTimes) -> BatchPoint:
+    """Return what the figures of a model speak for."""
+    best, figures = times.best, gain_text(times)
+    if best is None or times.gain(best) < MARGIN:
+        return BatchPoint(None, None, 1, f"batch off ({figures})")
+    saved = times.alone - best.seconds / best.rows
+    if saved < QUEUE_SECONDS:
+        why = f"{figures}; {seconds_text(saved)} a row do not pay for a queue"
+        return BatchPoint(
+            None, None, best.rows, f"rows of a request together, up to {best.rows} ({why})"
+        )
+    batching = Batching(best.rows, 0.0, ())
+    return BatchPoint(batching, None, best.rows, f"{describe_batching(batching)} ({figures})")
+
+
+def _times(graph: Graph, node: Node) -> ModelTimes | None:
+    """Return what the model of a node took, when it could batch and was measured."""
+    if graph.profile is None or not isinstance(node.kind, ModelCall):
+        return None
+    content = graph.model(node.kind.model).content
+    if content is None or not _can_batch(graph, node):
+        return None
+    return graph.profile.model(content.digest, device_of(graph, node))
+
+
 def describe_batching(batching: Batching) -> str:
     """Return a batch policy as the schedule would write it, in one line."""
-    text = f"batch up to {batching.maximum}, wait {_milliseconds(batching.wait)}"
+    wait = f"wait {_milliseconds(batching.wait)}" if batching.wait else "no wait"
+    text = f"batch up to {batching.maximum}, {wait}"
     return text + (f", prefer {list(batching.prefer)}" if batching.prefer else "")
 
 

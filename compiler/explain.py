@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..dsl.diagnostic import Refusal
 from ..dsl.nearest import nearest
+from .deadline_split import deadline_split
 from .explain_graph import explain_graph
 from .graph import Graph, Kind, Region, Transfer
 from .plan import MemoryPlan, Plan
@@ -47,7 +48,8 @@ def why_not(plan: Plan, name: str) -> str:
 
 
 def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) -> str:
-    """Return the last text of a pipeline: its placed graph, and a line that sums it up."""
+    """Return the last text of a pipeline: its placed graph, a line that sums it up, and how its
+    deadline divides where it was measured."""
     parts = [f"segments {len(_segments(graph.body))}", copies_text(copies_of(graph.body))]
     parts += [
         f"peak {peak_text(one, alone=len(memory) == 1)}"
@@ -57,7 +59,10 @@ def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) ->
     unplanned = dict.fromkeys(name for one in memory for name in one.unplanned)
     if unplanned:
         parts.append(f"size known when made: {', '.join(unplanned)}")
-    return f"{explain_graph(graph, directory, placed=True)}{' · '.join(parts)}\n"
+    lines = [" · ".join(parts)]
+    split = deadline_split(graph)
+    lines += [split] if split is not None else []
+    return explain_graph(graph, directory, placed=True) + "".join(f"{line}\n" for line in lines)
 
 
 def copies_of(region: Region) -> Iterable[str]:

@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 def page(title: str, picture: bytes) -> str:
     """Return the page: the picture to be moved, enlarged and pointed at."""
     templates = Environment(
-        loader=PackageLoader(__package__, ""),
+        loader=PackageLoader(__name__.rpartition(".")[0], ""),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,

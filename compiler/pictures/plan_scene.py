@@ -173,7 +173,9 @@ class _Drawing:
         times = self.profile and self.profile.model(segment.model, segment.device)
         if times is None:
             return ()
-        return (f"{seconds_text(times.alone)} a row", gain_text(times))
+        said = [f"{seconds_text(times.alone)} a row"]
+        said += [f"batching {gain_text(times)}"] if segment.stackable else []
+        return tuple(said)
 
     def _took(self, stage: str) -> tuple[str, ...]:
         if self.profile is None:

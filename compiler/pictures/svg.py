@@ -4,6 +4,7 @@ The same scene gives the same bytes with the same Graphviz. Text of sources is n
 is escaped on the way in, and what comes out is written anew from its tree.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -15,7 +16,7 @@ from .scene import Card, Frame, Item, Look, Scene
 
 SVG: Final = "http://www.w3.org/2000/svg"
 _FONT: Final = "Helvetica,Arial,sans-serif"
-_INK, _FAINT, _LINE = "#1f2933", "#52606d", "#7b8794"
+_INK, _FAINT, _LINE, _AWAY = "#1f2933", "#52606d", "#7b8794", "#b8004e"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ _STYLES: Final[Mapping[Look, _Style]] = {
     Look.LEAVE: _Style("box", "#e4e7eb"),
     Look.PLAIN: _Style("plaintext", "none"),
 }
+_NOT_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SHADES: Final = ("#fbfcfd", "#f0f4f8", "#fbfcfd", "#f0f4f8")  # of frames within frames
 
 
@@ -72,9 +74,9 @@ class _Drawing:
         if isinstance(item, Frame):
             self.details[name] = item.details or item.title
             inner = parent.add_subgraph(
-                name=f"cluster_{name}", id=name, label=_label(item.title, item.lines, "LEFT"), margin="10",
-                style="rounded,filled", fillcolor=_SHADES[depth % len(_SHADES)], color=_LINE,
-                fontsize="12", fontcolor=_INK,
+                name=f"cluster_{name}", id=name, label=_label(item.title, item.lines, "LEFT"),
+                margin="10", style="rounded,filled", fillcolor=_SHADES[depth % len(_SHADES)],
+                color=_LINE, fontsize="12", fontcolor=_INK,
             )  # fmt: skip
             for one in item.items:
                 self.add(one, inner, depth + 1)
@@ -83,8 +85,9 @@ class _Drawing:
         self.names[item] = name
         self.details[name] = "\n".join(filter(None, (item.title, *item.lines, item.details)))
         parent.add_node(
-            name, id=name, label=_label(item.title, item.lines, "CENTER", item.device), shape=style.shape,
-            style="rounded,filled" if style.shape == "box" else "filled", height="0.3",
+            name, id=name, label=_label(item.title, item.lines, "CENTER", item.device),
+            shape=style.shape, style="rounded,filled" if style.shape == "box" else "filled",
+            height="0.3",
             fillcolor=style.fill, color=style.line, penwidth="2.5" if item.batches else "1",
             peripheries="2" if item.batches else "1",
         )  # fmt: skip
@@ -110,15 +113,16 @@ class _Drawing:
 
 def _label(title: str, lines: tuple[str, ...], align: str, device: str = "") -> str:
     """Return Graphviz's own markup for a title with small lines below and a device beside it."""
-    colour = _FAINT if device == CPU else "#b8004e"
-    beside = f' <FONT POINT-SIZE="9" COLOR="{colour}">{_text(device)}</FONT>' if device else ""
-    rows = [f'<TR><TD ALIGN="{align}"><B>{_text(title)}</B>{beside}</TD></TR>']
-    rows += [
-        f'<TR><TD ALIGN="{align}"><FONT POINT-SIZE="9" COLOR="{_FAINT}">{_text(line)}</FONT></TD></TR>'
-        for line in lines
-    ]
+    colour = _FAINT if device == CPU else _AWAY
+    beside = f" {_small(device, colour)}" if device else ""
+    cells = [f"<B>{_text(title)}</B>{beside}", *(_small(line, _FAINT) for line in lines)]
+    rows = "".join(f'<TR><TD ALIGN="{align}">{cell}</TD></TR>' for cell in cells)
     table = '<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1">'
-    return f"<{table}{''.join(rows)}</TABLE>>"
+    return f"<{table}{rows}</TABLE>>"
+
+
+def _small(text: str, colour: str) -> str:
+    return f'<FONT POINT-SIZE="9" COLOR="{colour}">{_text(text)}</FONT>'
 
 
 def _text(text: str) -> str:
@@ -126,12 +130,4 @@ def _text(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return text with what XML cannot hold replaced, and in one way on every machine."""
-    return "".join(
-        one
-        if one in "\n\t"
-        or (" " <= one and not "\ud800" <= one <= "\udfff" and one < "\ufffe")
-        or one > "\uffff"
-        else "\ufffd"
-        for one in text
-    )
+    return _NOT_XML.sub("\ufffd", text)

@@ -82,6 +82,8 @@ def plan_of(
     if path.suffix == PLAN:
         if schedule is not None:
             raise UsageError(f"`{text}` was compiled with its schedule; --schedule is for sources")
+        if profile is not None:
+            raise UsageError(f"`{text}` is decided; --profile is for sources")
         from ..compiler import plan_file
 
         return plan_file.read(path)

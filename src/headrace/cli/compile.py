@@ -1,18 +1,40 @@
 """`headrace compile`: a source to a plan file."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from . import _files
+from . import _files, _values
 from .check import count
 from .command import Command, Exit, UsageError
 from .console import Console
+from .infer import wanted
+
+if TYPE_CHECKING:
+    from ..compiler.plan import Plan
+    from ..compiler.profile import Profile
 
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("source", metavar="FILE.pipe")
     parser.add_argument("-o", "--output", metavar="FILE.plan", help="default: beside the source")
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds")
+    parser.add_argument(
+        "--measure", action="store_true", help="measure the models here, to decide where rows meet"
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="the figures to decide by; with --measure where to write them (default: FILE.profile)",
+    )
+    parser.add_argument(
+        "--sample",
+        action="append",
+        default=[],
+        metavar="name=value",
+        help="an input to measure with, as for `infer`; may be repeated",
+    )
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
@@ -20,7 +42,16 @@ def _run(arguments: Namespace, console: Console) -> Exit:
 
     source = _files.find(arguments.source, _files.SOURCE)
     target = Path(arguments.output or source.with_suffix(_files.PLAN))
-    plan = _files.plan_of(arguments.source, arguments.schedule, console)
+    if arguments.measure:
+        path = Path(arguments.profile or source.with_suffix(_files.PROFILE))
+        profile = _measured(arguments, console)
+        _save(profile, path)
+        console.print(f"{path}: {count(len(profile.models), 'model')} measured")
+    else:
+        if arguments.sample:
+            raise UsageError("--sample is what `--measure` measures with")
+        profile = _files.profile_of(arguments.profile)
+    plan = _files.plan_of(arguments.source, arguments.schedule, console, profile)
     try:
         plan_file.write(plan, target)
     except OSError as error:
@@ -34,11 +65,56 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     return Exit.GOOD
 
 
+def _measured(arguments: Namespace, console: Console) -> "Profile":
+    from ..runtime.measure import MeasureConfig, measure
+
+    config = MeasureConfig()
+    plan = _files.plan_of(arguments.source, arguments.schedule, console)
+    samples = _samples(plan, _values.split(arguments.sample)) if arguments.sample else {}
+    if not samples:
+        console.say(f"without --sample, sizes that are only named are taken to be {config.size}")
+    with console.progress("measure") as progress:
+        found = measure(plan, samples, config, progress)
+    for stage, reason in found.skipped:
+        console.say(f"`{stage}` was not measured: {reason}")
+    return found.profile
+
+
+def _samples(
+    plan: "Plan", given: Mapping[str, list[str]]
+) -> Mapping[str, Mapping[str, _values.Value]]:
+    """Return the values for each pipeline that takes all of them and needs no others."""
+    found: dict[str, Mapping[str, _values.Value]] = {}
+    for pipeline in plan.pipelines:
+        names = {parameter.field.name: parameter.has_default for parameter in pipeline.parameters}
+        needed = {name for name, has_default in names.items() if not has_default}
+        if needed <= given.keys() <= names.keys():
+            found[pipeline.name] = _values.read(given, wanted(pipeline))
+    if not found:
+        inputs = "; ".join(
+            f"{one.name} takes {', '.join(str(p.field) for p in one.parameters) or 'nothing'}"
+            for one in plan.pipelines
+        )
+        raise UsageError(f"no pipeline takes {', '.join(given)} and nothing else", inputs)
+    return found
+
+
+def _save(profile: "Profile", path: Path) -> None:
+    from ..compiler import profile_file
+
+    if path.suffix != _files.PROFILE:
+        raise UsageError(f"`{path}` does not end in {_files.PROFILE}")
+    try:
+        profile_file.write(profile, path)
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
+
+
 COMMAND = Command(
     "compile",
     "make a plan of a .pipe file",
     "Writes one file with all that is needed to run: the plan, models, assets and Python sources.\n"
-    "The same sources give the same bytes.",
+    "The same sources (and profile) give the same bytes.",
     _arguments,
     _run,
 )

@@ -10,28 +10,53 @@ from .console import Console
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("subject", metavar="FILE|CODE", help="a .pipe or .plan file, or HRnnn")
+    parser.add_argument(
+        "subject", metavar="FILE|CODE", nargs="?", help="a .pipe or .plan file, or HRnnn"
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--stage", metavar="NAME", help="a stage of compilation: graph, a pass, or plan (default)"
     )
     which.add_argument("--why-not", metavar="PASS", help="what a pass declined to do, and why")
+    which.add_argument(
+        "--diff", nargs=2, metavar=("A", "B"), help="what is different in the second of two"
+    )
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds")
+    parser.add_argument("--profile", metavar="FILE", help="figures that decide where rows meet")
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
+    if arguments.diff is not None:
+        return _diff(arguments, console)
+    if arguments.subject is None:
+        raise UsageError("headrace explain: what? a .pipe or .plan file, or a code such as HR203")
     if re.fullmatch(r"(?i:hr)\d+", arguments.subject):
         console.print(_page(arguments.subject.upper()))
         return Exit.GOOD
     from ..compiler.explain import explain, why_not
 
-    plan = _files.plan_of(arguments.subject, arguments.schedule, console)
+    profile = _files.profile_of(arguments.profile)
+    plan = _files.plan_of(arguments.subject, arguments.schedule, console, profile)
     if arguments.why_not is not None:
         console.print(why_not(plan, arguments.why_not))
     elif arguments.stage is not None:
         console.print(explain(plan, arguments.stage))
     else:
         console.print(explain(plan))
+    return Exit.GOOD
+
+
+def _diff(arguments: Namespace, console: Console) -> Exit:
+    from ..compiler.explain_diff import explain_diff
+
+    if arguments.subject is not None:
+        raise UsageError(f"--diff takes two files; what is `{arguments.subject}` for?")
+    profile = _files.profile_of(arguments.profile)
+    one, other = (
+        (name, _files.plan_of(name, arguments.schedule, console, profile))
+        for name in arguments.diff
+    )
+    console.print(explain_diff(*one, *other))
     return Exit.GOOD
 
 

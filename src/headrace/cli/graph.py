@@ -55,7 +55,8 @@ def _plan(arguments: Namespace, console: Console) -> "Scene":
     from ..compiler.pictures.plan_scene import plan_scene
 
     profile = _files.profile_of(arguments.profile)
-    plan = _files.plan_of(arguments.subject, arguments.schedule, console, profile)
+    decides = profile if arguments.subject.endswith(_files.SOURCE) else None
+    plan = _files.plan_of(arguments.subject, arguments.schedule, console, decides)
     names = _chosen([pipeline.name for pipeline in plan.pipelines], arguments.pipeline)
     return plan_scene(Path(arguments.subject).name, plan, names, profile)
 

@@ -1,0 +1,47 @@
+"""How a pipeline's deadline divides over its stages, by what they were found to take."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from .graph import Graph, ModelCall, Region
+from .profile import seconds_text
+from .stage_settings import device_of
+
+SMALLEST: Final = 0.02
+"""The share below which a stage is among the others."""
+
+
+def deadline_split(graph: Graph) -> str | None:
+    """Return a line with each stage's share of the deadline; None when nothing is known of it."""
+    took = dict(_times(graph))
+    total = sum(took.values())
+    if graph.deadline is None or not total:
+        return None
+    shares = {stage: graph.deadline * seconds / total for stage, seconds in took.items()}
+    least = graph.deadline * SMALLEST
+    said = [f"{stage} {seconds_text(one)}" for stage, one in shares.items() if one >= least]
+    others = sum(one for one in shares.values() if one < least)
+    said += [f"others {seconds_text(others)}"] if others else []
+    over = " (over it)" if total > graph.deadline else ""
+    head = f"deadline {seconds_text(graph.deadline)}, measured {seconds_text(total)}{over}"
+    return " · ".join((head, *said))
+
+
+def _times(graph: Graph) -> Iterable[tuple[str, float]]:
+    """Return what stages took in a request, else what models take for a row each."""
+    if graph.profile is None:
+        return ()
+    stages = graph.profile.of(graph.name)
+    return [(one.stage, one.seconds) for one in stages] or _models(graph, graph.body)
+
+
+def _models(graph: Graph, region: Region) -> Iterable[tuple[str, float]]:
+    for node in region.nodes:
+        if isinstance(node.kind, ModelCall) and graph.profile is not None:
+            content = graph.model(node.kind.model).content
+            digest = content.digest if content is not None else ""
+            times = graph.profile.model(digest, device_of(graph, node))
+            if times is not None:
+                yield node.stage, times.alone
+        for inner in node.regions:
+            yield from _models(graph, inner)
