@@ -195,6 +195,8 @@ class Presenter:
         return np.empty((0, *sizes), self._dtype)
 
     def _item(self, value: object) -> Item:
+        if value.__class__ is np.ndarray and self._dtype is not None:
+            return value  # type: ignore[return-value]
         if isinstance(value, View):
             raise self._fault(f"is still in the memory of {value.buffer.device.name}")
         item = cast("Item", value)

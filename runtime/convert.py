@@ -49,12 +49,15 @@ def _numbers(kind: TensorType) -> Convert:
     dtype, dims, rank = to_numpy(kind.dtype), kind.dims, len(kind.dims)
     fixed = tuple((axis, dim) for axis, dim in enumerate(dims) if isinstance(dim, int))
     named = bool(names([kind]))
+    whole = dims if all(isinstance(dim, int) for dim in dims) else None
 
     def convert(value: object, bindings: Bindings) -> Item:
-        if type(value) is not np.ndarray or value.dtype != dtype:
+        if type(value) is not np.ndarray or (value.dtype is not dtype and value.dtype != dtype):
             value = _array(value, kind, dtype)
-        array = cast("Array", value)
+        array: Array = value
         shape = array.shape
+        if shape == whole:
+            return array
         if len(shape) != rank:
             raise Mismatch(f"has shape {list(shape)}, expected {kind}")
         for axis, size in fixed:

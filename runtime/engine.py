@@ -17,7 +17,7 @@ from typing import NoReturn, TypeVar
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
 from .blame import blame, late, own_fault
-from .flow import Flow
+from .flow import FREED, Block, Flow, Group, Work
 from .load import Progress, Stages
 from .metrics import Metrics, Snapshot, Tally
 from .pending import Pending
@@ -113,7 +113,14 @@ class Engine:
                 return nothing(presenters)
             if pipeline.plan.deadline is not None:
                 deadline = pipeline.deadline(self._clock(), deadline)
-            results = self._drive(pipeline, pipeline.start(columns, block), tally, deadline)
+            group = pipeline.group(columns)
+            if block.calls is not None:
+                results = self._call_all(
+                    pipeline, block, block.fill(columns, group), group, tally, deadline
+                )
+            else:
+                flow = block.start(columns, group)
+                results = self._drive(pipeline, flow, tally, deadline)
             answer = present(presenters, results)
         except Exception as error:
             self._refuse(pipeline, error)
@@ -142,6 +149,33 @@ class Engine:
                     work = flow.send(results)
         except StopIteration as stop:
             return stop.value
+
+    def _call_all(
+        self,
+        pipeline: Prepared,
+        block: Block,
+        slots: list[Rows],
+        group: Group,
+        tally: Tally,
+        deadline: float | None,
+    ) -> list[Rows]:
+        """Do as `_drive` would, for a block that is nothing but calls."""
+        for call, frees in block.calls or ():
+            columns = [slots[slot] for slot in call.inputs]
+            if deadline is not None and self._clock() >= deadline:
+                raise late(pipeline.plan.name, Work(call.stage, columns, group, call.place))
+            stage = call.stage
+            try:
+                results = stage.run(columns, group.count, tally.stages[stage.index])
+            except Exception as error:
+                work = Work(stage, columns, group, call.place)
+                fault = blame(error, work, pipeline.plan.name)
+                raise fault from fault.__cause__
+            for slot, column in zip(call.outputs, results, strict=True):
+                slots[slot] = column
+            for slot in frees:
+                slots[slot] = FREED
+        return [slots[slot] for slot in block.results]
 
     def cheap(self, name: str) -> bool:
         """Whether a request takes so little time that the receiving thread had better run it."""

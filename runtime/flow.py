@@ -65,7 +65,8 @@ class Work:
 Walk: TypeAlias = Generator[Work, list[Rows], None]
 Flow: TypeAlias = Generator[Work, list[Rows], list[Rows]]
 
-_FREED = Rows(0, [], None)
+FREED = Rows(0, [], None)
+"""What a slot holds before its value is made and after its last use."""
 
 
 class Step(Protocol):
@@ -91,9 +92,13 @@ class Call:
 
 
 class Block:
-    """Steps over slots. `frees[i]` are the slots dropped after step i."""
+    """Steps over slots, each with the slots that are dropped after it.
 
-    __slots__ = ("_captures", "_constants", "_params", "_results", "_steps", "_template", "slots")
+    `calls` holds the steps when all are calls: a driver that runs every stage at once may then go
+    through them itself, from `fill` to `results`, and save the generator.
+    """
+
+    __slots__ = ("_captures", "_constants", "_params", "_steps", "_template", "calls", "results")
 
     def __init__(
         self,
@@ -104,9 +109,11 @@ class Block:
         results: tuple[int, ...],
         slots: int,
     ) -> None:
-        self._params, self._captures, self._results = params, captures, results
+        self._params, self._captures, self.results = params, captures, results
         self._steps = tuple(steps)
-        self._template = [_FREED] * slots
+        calls = [(step, frees) for step, frees in self._steps if isinstance(step, Call)]
+        self.calls = tuple(calls) if len(calls) == len(self._steps) else None
+        self._template = [FREED] * slots
         for slot, literal, kind in constants:
             self._template[slot] = Constant(literal_item(literal, kind), literal, 1)
         self._constants = tuple(slot for slot, _, _ in constants)
@@ -114,6 +121,16 @@ class Block:
     def start(self, arguments: Sequence[Rows], group: Group) -> Flow:
         """Return the walk over an outermost block."""
         return self.run(arguments, (), group, None)
+
+    def fill(self, arguments: Sequence[Rows], group: Group) -> list[Rows]:
+        """Return the slots at the start: arguments and constants."""
+        slots = self._template.copy()
+        if group.count != 1:
+            for slot in self._constants:
+                slots[slot] = slots[slot].take(range(group.count))
+        for slot, column in zip(self._params, arguments, strict=True):
+            slots[slot] = column
+        return slots
 
     def run(
         self,
@@ -123,12 +140,7 @@ class Block:
         rows: Sequence[int] | None,
     ) -> Flow:
         """Run the steps for a group whose rows are `rows` of the group around (None: all)."""
-        slots = self._template.copy()
-        if group.count != 1:
-            for slot in self._constants:
-                slots[slot] = slots[slot].take(range(group.count))
-        for slot, column in zip(self._params, arguments, strict=True):
-            slots[slot] = column
+        slots = self.fill(arguments, group)
         for outside, inside in self._captures:
             column = outer[outside]
             slots[inside] = column if rows is None else column.take(rows)
@@ -143,8 +155,8 @@ class Block:
             else:
                 yield from step.walk(slots, group)
             for slot in frees:
-                slots[slot] = _FREED
-        return [slots[slot] for slot in self._results]
+                slots[slot] = FREED
+        return [slots[slot] for slot in self.results]
 
 
 class Switch:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..compiler.plan import OnnxSegment
-from ..dsl.types import TensorType, Type
+from ..dsl.types import OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
 from .backends.onnx import OnnxSession, reason
@@ -45,6 +45,9 @@ class OnnxStage:
             for name, axis, field in zip(
                 segment.input_names, segment.input_axes, segment.signature.params, strict=True
             )
+        )
+        self._optional = tuple(
+            isinstance(field.type, OptionalType) for field in segment.signature.params
         )
         self._axes = segment.output_axes
         self._leading = all(axis == 0 for axis in segment.output_axes)
@@ -81,14 +84,16 @@ class OnnxStage:
         if not self._on_host:
             return self._execute_on_device(columns, count)
         feeds: dict[str, Array] = {}
-        for (name, axis, dtype), column in zip(self._inputs, columns, strict=True):
+        for (name, axis, dtype), optional, column in zip(
+            self._inputs, self._optional, columns, strict=True
+        ):
             if axis is None:
                 value = column.item(0)
                 if value is None:
                     continue
                 feeds[name] = as_array(value, dtype)
                 continue
-            if count == 1 and column.item(0) is None:
+            if optional and column.item(0) is None:
                 continue
             try:
                 stack = column.stack(dtype)
@@ -96,7 +101,7 @@ class OnnxStage:
                 raise StageError(f"`{name}`: {error}") from error
             if stack.__class__ is View:
                 raise StageError(f"{stack!r} is not in the host's memory")
-            feeds[name] = _with_axis(cast("Array", stack), axis)
+            feeds[name] = stack if axis == 0 else _moved(stack, axis)  # type: ignore[assignment]
         try:
             outputs = self._session.run(feeds)
         except Exception as error:
@@ -197,8 +202,8 @@ class OnnxStage:
         return tuple(parts)
 
 
-def _with_axis(stack: Array, axis: int) -> Array:
-    return stack if axis == 0 else np.moveaxis(stack, 0, axis)
+def _moved(stack: "Array | View", axis: int) -> Array:
+    return np.moveaxis(cast("Array", stack), 0, axis)
 
 
 def _identity(value: object, array: Array) -> Hashable:

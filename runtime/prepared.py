@@ -1,5 +1,6 @@
 """A pipeline made ready to run: its border, its bound blocks, how long it takes."""
 
+import threading
 from collections.abc import Callable, Sequence
 
 from ..compiler.plan import PipelinePlan
@@ -36,14 +37,19 @@ class Prepared:
         self._stages, self._transfer = stages, transfer
         self._block = bind_block(pipeline.body, stages, transfer)
         self._presenters = tuple(Presenter(pipeline, i) for i in range(len(pipeline.results)))
+        self._keeping = threading.Lock()
         self._subsets: dict[tuple[str, ...], tuple[Block, tuple[Presenter, ...]]] = {}
 
     def start(self, columns: list[Rows], block: Block) -> Flow:
         """Return the walk of one request."""
+        return block.start(columns, self.group(columns))
+
+    def group(self, columns: list[Rows]) -> Group:
+        """Return the rows of one request."""
         if self.plan.batch is None:
-            return block.start(columns, ONE)
+            return ONE
         count = columns[0].count if columns else 1
-        return block.start(columns, Group(count, None, (), range(count)))
+        return Group(count, None, (), range(count))
 
     def wanted(self, outputs: tuple[str, ...] | None) -> tuple[Block, tuple[Presenter, ...]]:
         """Return the block that gives these results and what presents them."""
@@ -52,9 +58,10 @@ class Prepared:
         found = self._subsets.get(outputs)
         if found is None:
             found = self._narrow(outputs)
-            if len(self._subsets) >= _SUBSETS:
-                self._subsets.pop(next(iter(self._subsets)), None)
-            self._subsets[outputs] = found
+            with self._keeping:
+                if len(self._subsets) >= _SUBSETS:
+                    del self._subsets[next(iter(self._subsets))]
+                self._subsets[outputs] = found
         return found
 
     def deadline(self, now: float, given: float | None) -> float | None:
@@ -91,7 +98,9 @@ class Prepared:
 
 
 def _mean(mean: float | None, seconds: float) -> float:
-    return seconds if mean is None else mean + (seconds - mean) * 0.2
+    """Take one more time into a mean. One that something else held up counts as twice the mean:
+    on a busy machine a single such would otherwise hide what requests cost for a while."""
+    return seconds if mean is None else mean + (min(seconds, 2 * mean) - mean) * 0.2
 
 
 def present(presenters: Sequence[Presenter], columns: Sequence[Rows]) -> dict[str, Item]:

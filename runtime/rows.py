@@ -83,7 +83,11 @@ class Rows:
         `dtype` is for rows that are not arrays yet: Python numbers, strings, lists of items.
         """
         if self._stack is None:
-            self._stack = self._stacked(dtype)
+            items = self._items
+            if self.count == 1 and items is not None and items[0].__class__ is np.ndarray:
+                self._stack = cast("Array", items[0])[None]
+            else:
+                self._stack = self._stacked(dtype)
         return self._stack
 
     def part(self, start: int, stop: int) -> "Rows":

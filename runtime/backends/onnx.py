@@ -4,7 +4,8 @@ A provider that is missing is an error that names the extra to install; a GPU se
 place a node on the CPU. Sessions may be run by several threads at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import PurePath
 from typing import Any, Final, Protocol, cast
@@ -47,11 +48,10 @@ class OnnxSession:
         self._names = list(output_names)
         self._device = device
         self._options: Any = runtime.RunOptions()
-        self._run: Any = self._session.run
-
-    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """Run on host arrays."""
-        return cast("list[Array]", self._run(self._names, feeds, self._options))
+        self.run: Callable[[Mapping[str, Array]], list[Array]] = partial(
+            self._session.run, self._names, run_options=self._options
+        )
+        """Run on host arrays; results are in the order of `output_names`."""
 
     def run_on_device(
         self,
