@@ -119,12 +119,27 @@ def drawn(random: np.random.Generator) -> tuple[Array, Array]:
 
 def flip_samples(random: np.random.Generator) -> Sequence[Sample]:
     x, words = drawn(random)
-    return [(x,), (x, 0), (x, (0, -1)), (x[0, 0],), (x > 0, 1), (words,), (x[:, :0], 1)]
+    return [
+        (x,),
+        (x, 0),
+        (x, (0, -1)),
+        (x[0, 0],),
+        (x.astype(np.bool_), 1),
+        (words,),
+        (x[:, :0], 1),
+    ]
 
 
 def roll_samples(random: np.random.Generator) -> Sequence[Sample]:
     x, words = drawn(random)
-    return [(x, 1), (x, -4, 0), (x, np.array(2)), (words, 1), (x > 0, 7, 1), (x[:, :0], 3)]
+    return [
+        (x, 1),
+        (x, -4, 0),
+        (x, np.array(2)),
+        (words, 1),
+        (x.astype(np.bool_), 7, 1),
+        (x[:, :0], 3),
+    ]
 
 
 def repeat_samples(random: np.random.Generator) -> Sequence[Sample]:

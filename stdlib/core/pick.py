@@ -34,7 +34,8 @@ def indexed(
 
 
 def take_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
-    found, places = indexed(*arguments, dims)
+    x, indices, axis = arguments
+    found, places = indexed(x, indices, axis, dims)
     return (TensorType(found.dtype, places.dims),)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, DType, TensorType, Type
 from ..constants import axis
+from ..dtypes import to_numpy
 from ..lowering import integers, require, tensor_type
 from ..op import (
     Argument,
@@ -44,8 +45,11 @@ def reference(x: Item, k: "Item | Literal", axis: int) -> tuple[Array, Array]:
     size = value.shape[along]
     if not 0 <= count <= size:
         raise ValueError(f"{count} elements are wanted of the {size} in axis {along}")
+    key = value
+    if value.dtype.kind == "f":
+        key = np.where(np.isnan(value), value.dtype.type(np.inf), value)
     # Sorting the reversed axis and reversing the result keeps equal elements in their order.
-    backwards = np.argsort(np.flip(value, along), along, kind="stable")
+    backwards = np.argsort(np.flip(key, along), along, kind="stable")
     order = size - 1 - np.flip(backwards, along)
     indices = np.take(order, np.arange(count), along)
     return np.take_along_axis(value, indices, along), indices
@@ -59,13 +63,23 @@ def lower(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tupl
         raise Decline("a `k` made at run time may differ from row to row")
     place = emit.axis(integer(along.literal), len(found.dims))
     count = integers(emit, [integer(k.literal)])
-    return emit.node("TopK", [emit.tensor(x), count], outputs=2, axis=place, largest=1, sorted=1)
+    value = key = emit.tensor(x)
+    if found.dtype.is_float:
+        infinity = emit.constant(np.array(np.inf, to_numpy(found.dtype)))
+        (key,) = emit.node("Where", [*emit.node("IsNaN", [value]), infinity, value])
+    best, chosen = emit.node("TopK", [key, count], outputs=2, axis=place, largest=1, sorted=1)
+    if found.dtype.is_float:
+        (best,) = emit.node("GatherElements", [value, chosen], axis=place)
+    return best, chosen
 
 
 def samples(random: np.random.Generator) -> Sequence[Sample]:
     x = random.integers(-3, 4, (3, 7)).astype(np.float32)
+    nan = x.copy()
+    nan[1, 2:5], nan[1, 5], nan[2, 0], nan[2, 3] = np.nan, np.inf, np.inf, np.nan
     return [
         (x, 3),
+        (nan, 5),
         (x, 2, 0),
         (x[0], 7),
         (x[0], np.array(2)),
@@ -78,7 +92,7 @@ def samples(random: np.random.Generator) -> Sequence[Sample]:
 OP = Op(
     name="nn.topk",
     summary="Gives the k greatest elements along an axis and their indices, the greatest first; "
-    "of equal ones the first comes first. With NaN among them the order is not specified.",
+    "of equal ones the first comes first. NaN counts as infinity.",
     params=(
         Param("x", "A tensor of numbers."),
         Param("k", "How many."),

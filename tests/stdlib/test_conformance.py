@@ -83,7 +83,7 @@ def batched(givens: list[Given], mode: str) -> list[bool]:
     return [i in chosen for i in range(len(givens))]
 
 
-@pytest.mark.parametrize("largest_known", [(math.inf,), (1, 3)], ids=["sizes", "names"])
+@pytest.mark.parametrize("largest_known", [(math.inf,), (1, 3, 4)], ids=["sizes", "names"])
 @pytest.mark.parametrize(
     ("mode", "opset"), [("alone", 18), ("batch", 13), ("first", 21), ("last", 13)]
 )
