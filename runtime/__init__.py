@@ -5,8 +5,8 @@ Loading. `load` makes stages of a plan's segments: `instance` (ONNX), `backends/
 machine lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border,
 `bind` its blocks, `prune` them for callers who want some results only.
 
-Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work;
-`rows` are the values of a group, `literals` those known before, `shapes` binds and compares their
+Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
+with `control` for branches and loops; `rows` are the values of a group, `literals` those known before, `shapes` binds and compares their
 dimensions; `stage` is what work asks for; `blame` gives failures an address.
 
 Drivers. `engine` runs a flow in the caller's thread, or makes it a `task`: `scheduler` and

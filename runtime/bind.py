@@ -13,7 +13,8 @@ from ..compiler.plan import (
     TransferStep,
 )
 from ..compiler.plan import Step as PlannedStep
-from .flow import Block, Call, Compare, Each, Step, Switch
+from .control import Compare, Each, Switch
+from .flow import Block, Call, Step
 from .stage import Stage
 
 

@@ -17,6 +17,7 @@ from ..devices.device import Device, View
 from ..load_error import BAD_MODEL, NO_RUNTIME, TWO_RUNTIMES, LoadError
 
 _PACKAGES: Final = ("onnxruntime", "onnxruntime-gpu")
+_SHOWN: Final = 500  # characters of what ONNX Runtime says
 _INSTALL: Final = "pip install 'headrace[cpu]' (or 'headrace[gpu]')"
 
 
@@ -160,9 +161,10 @@ def _providers(runtime: Any, device: Device) -> "list[Any]":  # Any: an untyped 
 
 def reason(error: Exception) -> str:
     """Return what ONNX Runtime says of a failed run, without its prefix and its paths."""
-    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines()]
+    text = " ".join(line for line in lines if line and not line.startswith("Please fix"))
     for token in text.split():
         if token.startswith("/") and token.count("/") > 1:
             text = text.replace(token, PurePath(token).name)
     _, _, rest = text.partition(" : ")
-    return rest.lstrip("0123456789 :") or text
+    return (rest.lstrip("0123456789 :") or text or type(error).__name__)[:_SHOWN]
