@@ -184,7 +184,6 @@ def ours(carrier: Carrier, http: bool) -> None:
     engine = Engine(tiny_plan(), EngineConfig(intra_op_threads=1))
     for _ in range(100):  # as long as it takes the engine to know that this is cheap
         engine.call(Request("tiny", {"x": np.zeros(WIDTH, np.float32)}))
-    engine.cheap = lambda _: True
     config = ServerConfig(
         http_port=0, grpc_port=0, metrics_port=None, carrier=carrier, grpc_io_threads=IO_THREADS
     )

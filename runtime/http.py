@@ -68,17 +68,19 @@ class HttpFront:
             if isinstance(outcome, Future):
                 if not await _done_before_disconnect(outcome, receive):
                     return
-                outcome = outcome.result()
-            body, json_length = encode_body(model, outcome, binary)
+                outcome = outcome.result().outputs
+            body, json_length = encode_body(model, request_id, outcome, binary)
         except _GoneError:
             return
         except BodyTooLarge as error:
-            await _reply(send, _TOO_LARGE, _error(str(error)))
+            start, body = _answer(_TOO_LARGE, _error(str(error)))
         except Exception as error:
             fault = explain(error, request_id)
-            await _reply(send, STATUS[fault.code], _error(fault.message))
+            start, body = _answer(STATUS[fault.code], _error(fault.message))
         else:
-            await _reply(send, 200, body, json_length, headers.get(b"accept-encoding"))
+            start, body = _answer(200, body, json_length, headers.get(b"accept-encoding"))
+        await send(start)
+        await send(body)
 
 
 class _GoneError(Exception):
@@ -132,13 +134,10 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def _reply(
-    send: Send,
-    status: int,
-    body: bytes,
-    json_length: int | None = None,
-    accepted: bytes | None = None,
-) -> None:
+def _answer(
+    status: int, body: bytes, json_length: int | None = None, accepted: bytes | None = None
+) -> tuple[Message, Message]:
+    """Return the two messages of an answer."""
     headers: list[tuple[bytes, bytes]] = [_JSON if json_length is None else _BINARY]
     if json_length is not None:
         headers.append((b"inference-header-content-length", b"%d" % json_length))
@@ -147,8 +146,10 @@ async def _reply(
         if coding is not None:
             headers.append((b"content-encoding", coding))
     headers.append((b"content-length", b"%d" % len(body)))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    return (
+        {"type": "http.response.start", "status": status, "headers": headers},
+        {"type": "http.response.body", "body": body},
+    )
 
 
 def _error(message: str) -> bytes:

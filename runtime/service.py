@@ -4,10 +4,12 @@ The front ends share one Service. It knows neither HTTP nor gRPC; they know of e
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 
+from ..stdlib.op import Item
 from .engine import Engine
+from .prepared import Prepared
 from .protocols.limits import Limits
 from .protocols.models import Model, model_of, unknown_model
 from .protocols.names import shown
@@ -20,24 +22,25 @@ class Service:
     """The models of some engines, each in one version; an empty version means that one."""
 
     def __init__(self, engines: Sequence[Engine], version: str, limits: Limits) -> None:
-        self._engines: dict[str, Engine] = {}
+        self._prepared: dict[str, tuple[Engine, Prepared]] = {}
         self._models: dict[str, Model] = {}
         self._ready = False
         self.limits = limits
+        self._engines = tuple(engines)
         self._clock = engines[0].config.clock
         for engine in engines:
             for pipeline in engine.plan.pipelines:
                 if pipeline.name in self._models:
                     raise ValueError(f"two plans hold a pipeline `{pipeline.name}`")
                 self._models[pipeline.name] = model_of(engine.plan, pipeline, version)
-                self._engines[pipeline.name] = engine
+                self._prepared[pipeline.name] = (engine, engine.pipeline(pipeline.name))
 
     def __iter__(self) -> Iterator[Model]:
         return iter(self._models.values())
 
     @property
     def engines(self) -> Sequence[Engine]:
-        return tuple(dict.fromkeys(self._engines.values()))
+        return self._engines
 
     @property
     def ready(self) -> bool:
@@ -57,13 +60,14 @@ class Service:
         """Return the time on the engines' clock, which deadlines are told on."""
         return self._clock()
 
-    def begin(self, model: Model, request: Request) -> Response | Future[Response]:
-        """Start a request. A cheap pipeline has run when this returns; others give a Future."""
+    def begin(self, model: Model, request: Request) -> Mapping[str, Item] | Future[Response]:
+        """Start a request. A cheap pipeline has run when this returns its results; others give a
+        Future."""
         if not self._ready:
             raise Fault(Code.UNAVAILABLE, "the server is not ready for requests")
-        engine = self._engines[model.name]
+        engine, prepared = self._prepared[model.name]
         if engine.cheap(model.name):
-            return engine.call(request)
+            return engine.run(prepared, request.inputs, request.outputs, request.deadline)
         return engine.submit(request)
 
 

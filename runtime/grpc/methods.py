@@ -106,8 +106,8 @@ def _infer(
         model = service.find(asked.model_name, asked.model_version)
         request = decode_request(model, asked, service.limits, service.now(), remaining)
         outcome = service.begin(model, request)
-        if isinstance(outcome, Response):
-            answer = encode_response(model, outcome)
+        if not isinstance(outcome, Future):
+            answer = encode_response(model, request.id, outcome)
             return (answer if wrap is None else wrap(answer)).SerializeToString()
     except Exception as error:
         raise call_error(explain(error, asked.id), asked.id) from error
@@ -116,7 +116,7 @@ def _infer(
 
 def _finish(model: Model, request_id: str, wrap: Wrap | None, future: Future[Response]) -> bytes:
     try:
-        answer = encode_response(model, future.result())
+        answer = encode_response(model, request_id, future.result().outputs)
         return (answer if wrap is None else wrap(answer)).SerializeToString()
     except Exception as error:
         raise call_error(explain(error, request_id), request_id) from error

@@ -1,11 +1,12 @@
 """Requests and responses as HTTP bodies: JSON, and binary tensors behind it."""
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, TypeAlias
 
 import msgspec
 
-from ..request import Request, RequestError, Response
+from ...stdlib.op import Item
+from ..request import Request, RequestError
 from .datatypes import Datatype
 from .ext.binary_tensor_data import BinaryOutputs, split_body, take_tensor, whole_body_input
 from .ext.parameters import free_parameters
@@ -73,28 +74,17 @@ _REQUESTS = msgspec.json.Decoder(_Request)
 _ENCODER = msgspec.json.Encoder()
 
 
-class Decoded(NamedTuple):
-    """A request, and which outputs are to be sent in binary form."""
-
-    request: Request
-    binary: BinaryOutputs
-
-
-class Encoded(NamedTuple):
-    """A body. `json_length` is None when it is JSON alone."""
-
-    body: bytes
-    json_length: int | None
-
-
 def decode_body(
     model: Model, body: bytes, json_length: int | None, limits: Limits, now: float
-) -> Decoded:
-    """Turn the body of an infer request to a Request; `now` is the engine's clock."""
+) -> tuple[Request, BinaryOutputs]:
+    """Turn a body to a Request, and to which outputs are to be sent in binary form.
+
+    `now` is the engine's clock.
+    """
     if json_length == 0:
         given = whole_body_input(model, body)
         inputs = read_inputs(model, [given], read_raw)
-        return Decoded(Request(model.name, inputs), BinaryOutputs(True))
+        return Request(model.name, inputs), BinaryOutputs(True)
     head, rest = split_body(body, json_length)
     message = _parse(head, model, limits)
     inputs = read_inputs(model, _given(model, message, rest), _read)
@@ -105,7 +95,7 @@ def decode_body(
     parameters = message.parameters
     binary = BinaryOutputs(boolean(parameters.pop(_BINARY_OUTPUT, False), _BINARY_OUTPUT), asked)
     if not parameters:
-        return Decoded(Request(model.name, inputs, message.id, outputs=outputs), binary)
+        return Request(model.name, inputs, message.id, outputs=outputs), binary
     refuse_unserved(parameters, limits)
     timeout, priority = read_urgency(parameters)
     request = Request(
@@ -117,7 +107,7 @@ def decode_body(
         outputs,
         free_parameters(parameters),
     )
-    return Decoded(request, binary)
+    return request, binary
 
 
 def _parse(head: memoryview, model: Model, limits: Limits) -> _Request:
@@ -170,11 +160,13 @@ def _asked(message: _Request) -> dict[str, bool]:
     return asked
 
 
-def encode_body(model: Model, response: Response, binary: BinaryOutputs) -> Encoded:
-    """Turn a Response to a body."""
-    outputs: list[_Output] = []
+def encode_body(
+    model: Model, request_id: str, outputs: Mapping[str, Item], binary: BinaryOutputs
+) -> tuple[bytes, int | None]:
+    """Turn results to a body and the length of the JSON in it, None when it is JSON alone."""
+    described: list[_Output] = []
     raws: list[bytes] = []
-    for name, item in response.outputs.items():
+    for name, item in outputs.items():
         for tensor in result_tensors(model.outputs[name], item):
             output = _Output(tensor.name, tensor.datatype.name, tensor.shape)
             if binary.wants(tensor.name, name):
@@ -183,8 +175,8 @@ def encode_body(model: Model, response: Response, binary: BinaryOutputs) -> Enco
                 raws.append(raw)
             else:
                 output.data = write_json_values(tensor)
-            outputs.append(output)
-    head = _ENCODER.encode(_Response(model.name, model.version, outputs, response.id))
+            described.append(output)
+    head = _ENCODER.encode(_Response(model.name, model.version, described, request_id))
     if not raws:
-        return Encoded(head, None)
-    return Encoded(b"".join((head, *raws)), len(head))
+        return head, None
+    return b"".join((head, *raws)), len(head)

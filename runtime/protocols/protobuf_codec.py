@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..request import Request, RequestError, Response
+from ...stdlib.op import Item
+from ..request import Request, RequestError
 from .datatypes import Datatype
 from .ext.parameters import free_parameters
 from .ext.schedule_policy import read_urgency
@@ -110,14 +111,14 @@ def _parameters(parameters: Any) -> Parameters:
     }
 
 
-def encode_response(model: Model, response: Response) -> Any:
-    """Turn a Response to a ModelInferResponse."""
-    message = ModelInferResponse(model_name=model.name, model_version=model.version, id=response.id)
-    for name, item in response.outputs.items():
-        for tensor in result_tensors(model.outputs[name], item):
+def encode_response(model: Model, request_id: str, outputs: Mapping[str, Item]) -> Any:
+    """Turn results to a ModelInferResponse."""
+    message = ModelInferResponse(model_name=model.name, model_version=model.version, id=request_id)
+    for name, item in outputs.items():
+        for tensor_name, datatype, shape, flat in result_tensors(model.outputs[name], item):
             output = message.outputs.add()
-            output.name = tensor.name
-            output.datatype = tensor.datatype.name
-            output.shape.extend(tensor.shape)
-            message.raw_output_contents.append(write_raw(tensor.flat))
+            output.name = tensor_name
+            output.datatype = datatype.name
+            output.shape.extend(shape)
+            message.raw_output_contents.append(write_raw(flat))
     return message

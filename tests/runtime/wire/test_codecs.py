@@ -19,14 +19,14 @@ from headrace.runtime.protocols.messages import ModelInferRequest
 from headrace.runtime.protocols.models import Model
 from headrace.runtime.protocols.protobuf_codec import decode_request, encode_response
 from headrace.runtime.protocols.raw import RawError, read_raw, write_raw
-from headrace.runtime.request import Code, Fault, Request, RequestError, Response
+from headrace.runtime.request import Code, Fault, Request, RequestError
 from tests.runtime.wire.plans import NUMBERS, optional_model, toy_model
 
 LIMITS = Limits()
 
 
 def decode_json(model: Model, content: object) -> Request:
-    return decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0).request
+    return decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0)[0]
 
 
 def json_input(name: str, datatype: str, shape: list[int], data: object) -> dict[str, object]:
@@ -62,12 +62,12 @@ def test_b28_a_dtype_survives_raw_bytes_and_json_bit_by_bit(dtype: str) -> None:
     model, array = toy_model(f"echo_{dtype}"), sample(dtype)
     name = model.inputs["x0"].datatype.name
     asked = message(model, ("x0", name, [len(array)], array.tobytes()))
-    response = Response("", {"y0": decode(model, asked).inputs["x0"]})
-    answer = encode_response(model, response)
+    results = {"y0": decode(model, asked).inputs["x0"]}
+    answer = encode_response(model, "", results)
     assert answer.outputs[0].datatype == name
     assert answer.raw_output_contents[0] == array.tobytes()
 
-    body = encode_body(model, response, BinaryOutputs(False)).body
+    body = encode_body(model, "", results, BinaryOutputs(False))[0]
     output = json.loads(body)["outputs"][0]
     again = decode_json(
         model, {"inputs": [json_input("x0", name, output["shape"], output["data"])]}
@@ -154,7 +154,7 @@ def test_a_scalar_is_one_element_or_no_dimension(shape: list[int]) -> None:
     asked = message(model, ("x0", "FP32", shape, np.float32(2.5).tobytes()))
     value = decode(model, asked).inputs["x0"]
     assert value.shape == ()
-    answer = encode_response(model, Response("", {"y0": value}))
+    answer = encode_response(model, "", {"y0": value})
     assert list(answer.outputs[0].shape) == [1]
 
 
@@ -187,7 +187,7 @@ def test_a_batch_pipeline_has_a_leading_axis(shape: list[int]) -> None:
     assert np.array_equal(inputs["x0"], array)
     assert list(inputs["x1"]) == ["a", "b"]
     strings = np.array(["a", "b"], object)
-    answer = encode_response(model, Response("", {"y0": array, "y1": strings}))
+    answer = encode_response(model, "", {"y0": array, "y1": strings})
     assert [list(output.shape) for output in answer.outputs] == [[2, 3], [2, 1]]
     assert answer.raw_output_contents[1] == write_raw(["a", "b"])
 
@@ -198,7 +198,7 @@ def test_a_list_of_one_shape_is_a_tensor_with_one_more_axis() -> None:
     items = decode(model, message(model, ("x0", "FP32", [2, 4, 2], array.tobytes()))).inputs["x0"]
     assert len(items) == 2
     assert np.array_equal(items[1], array[1])
-    answer = encode_response(model, Response("", {"y0": items}))
+    answer = encode_response(model, "", {"y0": items})
     assert list(answer.outputs[0].shape) == [2, 4, 2]
     assert answer.raw_output_contents[0] == array.tobytes()
 
@@ -208,17 +208,17 @@ def test_a_list_of_one_shape_is_a_tensor_with_one_more_axis() -> None:
 )
 def test_b01_an_empty_list_keeps_dtype_and_rank(name: str, shape: list[int], datatype: str) -> None:
     model = toy_model(name)
-    response = Response("", {"y0": []})
-    output = encode_response(model, response).outputs[0]
+    results = {"y0": []}
+    output = encode_response(model, "", results).outputs[0]
     assert (output.datatype, list(output.shape)) == (datatype, shape)
-    written = json.loads(encode_body(model, response, BinaryOutputs(False)).body)["outputs"][0]
+    written = json.loads(encode_body(model, "", results, BinaryOutputs(False))[0])["outputs"][0]
     assert (written["datatype"], written["shape"], written["data"]) == (datatype, shape, [])
 
 
 def test_items_of_different_shape_are_flat_values_and_their_shapes() -> None:
     model = toy_model("ragged")
     items = [np.full((2, width), width, np.float32) for width in (1, 3)]
-    answer = encode_response(model, Response("", {"y0": items}))
+    answer = encode_response(model, "", {"y0": items})
     assert [output.name for output in answer.outputs] == ["y0", "y0_shape"]
     assert [list(output.shape) for output in answer.outputs] == [[8], [2, 2]]
     assert np.frombuffer(answer.raw_output_contents[0], "<f4").tolist() == [1.0] * 2 + [3.0] * 6
@@ -230,7 +230,7 @@ def test_items_of_different_shape_are_flat_values_and_their_shapes() -> None:
 
 
 def test_no_items_of_different_shape_have_no_values_and_no_shapes() -> None:
-    answer = encode_response(toy_model("ragged"), Response("", {"y0": []}))
+    answer = encode_response(toy_model("ragged"), "", {"y0": []})
     assert [list(output.shape) for output in answer.outputs] == [[0], [0, 2]]
     assert [output.datatype for output in answer.outputs] == ["FP32", "INT64"]
 
@@ -238,7 +238,7 @@ def test_no_items_of_different_shape_have_no_values_and_no_shapes() -> None:
 def test_lists_in_a_batch_are_ragged_by_row() -> None:
     model = toy_model("rows_of_lists")
     rows = [[np.array([1, 2], np.float32)], []]
-    answer = encode_response(model, Response("", {"y0": rows}))
+    answer = encode_response(model, "", {"y0": rows})
     assert np.frombuffer(answer.raw_output_contents[1], "<i8").tolist() == [1, 2, 0, 2]
     flat, shapes = answer.raw_output_contents
     asked = message(model, ("x0", "FP32", [2], flat), ("x0_shape", "INT64", [2, 2], shapes))
@@ -273,7 +273,7 @@ def test_shapes_without_their_values_are_refused() -> None:
 
 def test_an_absent_optional_result_is_left_out() -> None:
     model = optional_model()
-    assert not encode_response(model, Response("", {"y": None})).outputs
+    assert not encode_response(model, "", {"y": None}).outputs
 
 
 @pytest.mark.parametrize(
@@ -420,17 +420,17 @@ def test_b28_tokens_that_are_not_json_are_refused(token: str) -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_b28_an_answer_that_json_cannot_say_is_refused_and_binary_says_it(value: float) -> None:
     model = toy_model("echo_f32")
-    response = Response("", {"y0": np.array([value], np.float32)})
+    results = {"y0": np.array([value], np.float32)}
     with pytest.raises(RequestError, match=r"`y0` holds NaN or infinity.*`binary_data`"):
-        encode_body(model, response, BinaryOutputs(False))
-    body, length = encode_body(model, response, BinaryOutputs(True))
+        encode_body(model, "", results, BinaryOutputs(False))
+    body, length = encode_body(model, "", results, BinaryOutputs(True))
     assert body[length:] == np.float32(value).tobytes()
 
 
 def test_b28_bytes_that_json_cannot_say_are_refused() -> None:
-    response = Response("", {"y0": b"\xff"})
+    results = {"y0": b"\xff"}
     with pytest.raises(RequestError, match="no UTF-8"):
-        encode_body(toy_model("scalar_bytes"), response, BinaryOutputs(False))
+        encode_body(toy_model("scalar_bytes"), "", results, BinaryOutputs(False))
 
 
 def test_outputs_are_binary_as_asked_one_by_one_or_all_together() -> None:
@@ -442,17 +442,17 @@ def test_outputs_are_binary_as_asked_one_by_one_or_all_together() -> None:
         "outputs": outputs,
         "parameters": {"binary_data_output": True},
     }
-    decoded = decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0)
-    assert decoded.request.outputs == ("y1", "y0")
-    assert decoded.binary.wants("y0", "y0")
-    assert not decoded.binary.wants("y1", "y1")
+    request, binary = decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0)
+    assert request.outputs == ("y1", "y0")
+    assert binary.wants("y0", "y0")
+    assert not binary.wants("y1", "y1")
 
 
 def test_a_body_without_json_is_the_only_input() -> None:
-    decoded = decode_body(toy_model("scalar_bytes"), b"\xff\xd8", 0, LIMITS, 0.0)
-    assert decoded.request.inputs == {"x0": b"\xff\xd8"}
-    numbers = decode_body(toy_model("echo_f32"), np.zeros(3, "<f4").tobytes(), 0, LIMITS, 0.0)
-    assert numbers.request.inputs["x0"].shape == (3,)
+    request, _ = decode_body(toy_model("scalar_bytes"), b"\xff\xd8", 0, LIMITS, 0.0)
+    assert request.inputs == {"x0": b"\xff\xd8"}
+    request, _ = decode_body(toy_model("echo_f32"), np.zeros(3, "<f4").tobytes(), 0, LIMITS, 0.0)
+    assert request.inputs["x0"].shape == (3,)
     with pytest.raises(RequestError, match="needs one input"):
         decode_body(toy_model("two"), b"", 0, LIMITS, 0.0)
     with pytest.raises(RequestError, match="3 bytes"):
