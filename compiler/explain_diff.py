@@ -2,8 +2,8 @@
 
 ```
 pipeline ocr
-    segments  8 to 7: detect+read for detect, read
-    copies    copies 1 in, 1 out to no copies
+    segments  8 to 7 (detect is gone; read is gone; detect+read is new)
+    copies    1 in, 1 out to none
     peak      cpu 41.2 MiB to 38 MiB
     batch     read: batch off to batch up to 8, no wait
 --- a.plan
@@ -51,13 +51,12 @@ def _summary(
     before, after = _segments(plan, pipeline), _segments(other, other_pipeline)
     lines: list[str] = []
     if list(before) != list(after):
-        came, went = _only(after, before), _only(before, after)
-        what = ", ".join(came) or "none"
-        what += f" for {', '.join(went)}" if went else ""
-        order = "" if came or went else ": in another order"
-        lines.append(f"segments  {len(before)} to {len(after)}{order or f': {what}'}")
-    copies = [copies_text(copies_of(one.body)) for one in (pipeline, other_pipeline)]
-    lines += [f"copies    {copies[0]} to {copies[1]}"] if copies[0] != copies[1] else []
+        changes = [f"{name} is gone" for name in before if name not in after]
+        changes += [f"{name} is new" for name in after if name not in before]
+        what = "; ".join(changes) or "in another order"
+        lines.append(f"segments  {len(before)} to {len(after)} ({what})")
+    copies, other_copies = (_copies(one) for one in (pipeline, other_pipeline))
+    lines += [f"copies    {copies} to {other_copies}"] if copies != other_copies else []
     lines += _peaks(plan, other, pipeline.name)
     for stage in before:
         if stage in after:
@@ -105,6 +104,6 @@ def _peaks(plan: Plan, other: Plan, pipeline: str) -> Iterable[str]:
             yield f"peak      {device} {old} to {new}"
 
 
-def _only(names: Iterable[str], others: Iterable[str]) -> list[str]:
-    known = set(others)
-    return [name for name in names if name not in known]
+def _copies(pipeline: PipelinePlan) -> str:
+    copies = copies_of(pipeline.body)
+    return copies_text(copies).removeprefix("copies ") if copies else "none"

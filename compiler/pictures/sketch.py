@@ -12,7 +12,7 @@ from ...dsl.types import Type
 from .scene import Card, Frame, Item, Look, Wire
 
 Origin: TypeAlias = Card | str
-LONGEST = 40  # characters of a line on a card
+LONGEST = 48  # characters of a line on a card
 _UNSAID = ("none", "<")  # literals left out, and long ones of which only the type is known
 
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from headrace.compiler.plan import EachStep
 from headrace.compiler.profile import Timing
+from headrace.dsl.types import ANY_DIM, DType, Field, ListType, TensorType
 from headrace.runtime.measure import MeasureConfig, machine, measure
 from headrace.runtime.request import Fault
-from tests.runtime.plans import PlanMaker, add_model, block, call, fields, model
+from tests.runtime.plans import HERE, PlanMaker, add_model, block, call, fields, model
 
 ONE = fields(x="f32[N]"), fields(y="f32[N]")
 
@@ -31,12 +33,9 @@ def config(seconds: float = 0.25) -> MeasureConfig:
     return MeasureConfig(clock=Ticks(seconds), seconds=100.0, size=3)
 
 
-def maker(*, stackable: bool = True) -> PlanMaker:
+def maker() -> PlanMaker:
     made = PlanMaker()
-    axes = [0] if stackable else [None]
-    dims = ["N"] if stackable else []
-    content = add_model(1.0, *dims)
-    made.onnx("add", content, *ONE, input_axes=axes, output_axes=axes)
+    made.onnx("add", add_model(1.0, "N"), *ONE)
     made.pipeline("p", *ONE, block([0], [call(0, [0], [1])], [1]))
     return made
 
@@ -70,21 +69,16 @@ def test_samples_give_the_shapes_and_the_times_of_stages() -> None:
 
 
 def test_rows_of_a_sample_are_measured_by_the_middle_one() -> None:
+    strips = (Field("y", ListType(TensorType(DType.F32, (ANY_DIM,)))),)
     made = PlanMaker()
-    made.python("cut", "def cut(x):\n    return [x[:1], x[:4], x[:9]]\n", ONE[0], fields(y="list<f32[N]>"))
+    made.python("cut", "def cut(x):\n    return [x[:1], x[:9], x[:4]]\n", ONE[0], strips)
     made.onnx("add", add_model(1.0, "N"), *ONE)
-    each = block([0], [call(1, [0], [1])], [1])
-    made.pipeline("p", ONE[0], fields(y="list<f32[N]>"), block([0], [call(0, [0], [1]), walk(each)], [2]))
+    body = block([0], [call(1, [0], [1])], [1])
+    each = EachStep((1,), body, False, (2,), (strips[0].type,), HERE)
+    made.pipeline("p", ONE[0], strips, block([0], [call(0, [0], [1]), each], [2]))
     found = measure(made.plan(), {"p": {"x": np.zeros(9, np.float32)}}, config())
     assert found.profile.models[0].inputs == ("x float32[4]",)
     assert [(one.stage, one.rows) for one in found.profile.stages] == [("cut", 1), ("add", 3)]
-
-
-def walk(body):
-    from headrace.compiler.plan import EachStep
-    from tests.runtime.plans import HERE, kind
-
-    return EachStep((1,), body, False, (2,), (kind("list<f32[N]>"),), HERE)
 
 
 def test_a_model_without_a_batch_axis_runs_alone() -> None:
