@@ -58,11 +58,6 @@ class Batch(Generic[Owner]):
     slices: tuple[Slice[Owner], ...]
     rows: int
 
-    @property
-    def owners(self) -> list[Owner]:
-        """Whose rows these are, each once, in order."""
-        return list(dict.fromkeys(piece.entry.owner for piece in self.slices))
-
 
 class _Line(Generic[Owner]):
     """The waiting entries of one class, in the order in which they are served. Unless `mixed`
@@ -101,6 +96,11 @@ class Batcher(Generic[Owner]):
     def rows(self) -> int:
         """How many rows have not been taken."""
         return sum(line.rows for line in self._lines.values())
+
+    def immediate(self, rows: int) -> bool:
+        """Whether so many rows would be a batch at once, with no others to join them."""
+        whole = self._target(rows) == rows
+        return not self._owners and self._wait == 0 and whole
 
     def owners(self) -> list[Owner]:
         """Return the owners that have rows that have not been taken."""

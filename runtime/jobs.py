@@ -1,7 +1,7 @@
 """Doing what the scheduler has decided: these run stages, and touch no queue."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from ..stdlib.op import Item
 from .batcher import Batch, Slice
@@ -10,7 +10,7 @@ from .metrics import StageCell, Tally
 from .prepared import present
 from .request import Fault
 from .rows import Rows, merge
-from .scheduler import Delivery, StageQueue
+from .scheduler import Delivery
 from .stage import Stage, StageError
 from .task import Task, Ticket
 
@@ -18,17 +18,27 @@ Advanced: TypeAlias = "Ticket | dict[str, Item] | Fault | None"
 """What a request came to: rows that must wait, results, a fault; None when it is done already."""
 
 
+class Doors(Protocol):
+    """Says which stages may be run at once and which must be waited for."""
+
+    def enter(self, stage: Stage, count: int) -> bool:
+        """Whether `count` rows may run now; if so, `leave` follows when they have."""
+        ...
+
+    def leave(self, stage: Stage) -> None: ...
+
+
 def advance(
     task: Task,
     outcome: Ticket | Fault | None,
     tally: Tally,
     clock: Callable[[], float],
-    queued: Callable[[Stage], StageQueue | None],
+    doors: Doors,
 ) -> Advanced:
     """Go on with a request: from its start, or with the work (or its fault) that it waited for."""
     begin = clock()
     try:
-        return _walk(task, outcome, tally, clock, queued)
+        return _walk(task, outcome, tally, clock, doors)
     except Exception as error:
         return own_fault(error, task.pipeline.plan.name)
     finally:
@@ -40,7 +50,7 @@ def _walk(
     outcome: Ticket | Fault | None,
     tally: Tally,
     clock: Callable[[], float],
-    queued: Callable[[Stage], StageQueue | None],
+    doors: Doors,
 ) -> Advanced:
     flow, cells, name = task.flow, tally.stages, task.pipeline.plan.name
     try:
@@ -56,10 +66,13 @@ def _walk(
             if task.deadline is not None and clock() >= task.deadline:
                 return late(name, work)
             stage, count = work.stage, work.group.count
-            if queued(stage) is not None:
+            if not doors.enter(stage, count):
                 return Ticket(task, work, stage.split(work.columns, count))
             try:
-                results = stage.run(work.columns, count, cells[stage.index])
+                try:
+                    results = stage.run(work.columns, count, cells[stage.index])
+                finally:
+                    doors.leave(stage)
             except Exception as error:
                 work = flow.throw(blame(error, work, name))
             else:

@@ -43,7 +43,8 @@ class Stages:
         self._sources = Sources()
         self._devices: dict[str, Device] = {"cpu": open_device("cpu")}
         self._sessions: dict[tuple[str, str], OnnxSession] = {}
-        self._threads, self._spin = intra_op_threads, alone and len(plan.segments) == 1
+        models = sum(isinstance(segment, OnnxSegment) for segment in plan.segments)
+        self._threads, self._spin = intra_op_threads, alone and models == 1
         self.all: list[Stage] = []
         ops = load_catalog() if any(isinstance(one, OpSegment) for one in plan.segments) else None
         for segment in plan.segments:

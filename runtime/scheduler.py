@@ -73,6 +73,10 @@ class StageQueue:
         """Whether one more batch may run."""
         return self._instances is None or self.running < self._instances
 
+    def admits(self, rows: int) -> bool:
+        """Whether so many rows could run at once as a batch of their own."""
+        return self.free and self.batcher.immediate(rows)
+
 
 class Scheduler:
     """All requests of one engine that are not done. `in_flight` counts those not answered."""
@@ -99,10 +103,6 @@ class Scheduler:
         self._deadlines: list[tuple[float, int, Task]] = []
         self._numbers = count()
 
-    def queue(self, stage: Stage) -> StageQueue | None:
-        """Return the queue in front of a stage, None when nothing waits for it."""
-        return self._queues.get(stage.index)
-
     def pending(self) -> list[int]:
         """Return how many requests of each pipeline wait to be started."""
         return [line.waiting for line in self._lines]
@@ -123,6 +123,26 @@ class Scheduler:
         if task.deadline is not None:
             heapq.heappush(self._deadlines, (task.deadline, next(self._numbers), task))
         return True
+
+    def enter(self, stage: Stage, count: int, now: float) -> bool:
+        """Whether rows that have come to a stage may run there without queueing.
+
+        So it is when no one waits for company there, a place is free, and nothing else is to be
+        done: what else could join them? `leave` must follow.
+        """
+        queue = self._queues.get(stage.index)
+        if queue is None:
+            return True
+        if not queue.admits(count) or self.has_job(now):
+            return False
+        queue.running += 1
+        return True
+
+    def leave(self, stage: Stage) -> None:
+        """Note that rows which entered have run."""
+        queue = self._queues.get(stage.index)
+        if queue is not None:
+            queue.running -= 1
 
     def enqueue(self, ticket: Ticket, now: float, idle: int) -> bool:
         """Put a work in front of its stage; when that is full the request goes on with a fault."""

@@ -17,6 +17,7 @@ from .metrics import Metrics, Snapshot
 from .prepared import Prepared
 from .request import Code, Fault, Request
 from .scheduler import Delivery, Resume, Run, Scheduler, overloaded
+from .stage import Stage
 from .task import Task, Ticket
 
 
@@ -105,6 +106,14 @@ class Simulation:
             outcome.fail(overloaded(task, None))
         return outcome
 
+    def enter(self, stage: Stage, count: int) -> bool:
+        """Let every row wait where it could: that is what is simulated."""
+        del count
+        return stage.policy is None
+
+    def leave(self, stage: Stage) -> None:
+        """Nothing waits where `enter` said yes."""
+
     def cancel(self, outcome: Outcome) -> None:
         """Take a request back."""
         if outcome.task is not None:
@@ -163,7 +172,7 @@ class Simulation:
             return
         task, outcome = job.task, job.outcome if isinstance(job, Resume) else None
         before = [cell.rows for cell in tally.stages]
-        reached = advance(task, outcome, tally, lambda: self.now, self._scheduler.queue)
+        reached = advance(task, outcome, tally, lambda: self.now, self)
         seconds = 0.0
         for stage, cell, rows in zip(self._stages.all, tally.stages, before, strict=True):
             if cell.rows > rows:

@@ -14,6 +14,7 @@ from .jobs import advance, run_batch
 from .metrics import Metrics, Tally
 from .request import Code, Fault
 from .scheduler import Job, Resume, Run, Scheduler, Start, overloaded
+from .stage import Stage
 from .task import Task, Ticket
 
 
@@ -60,6 +61,22 @@ class Workers:
             if task.deadline is not None or task.pipeline.plan.queueing is not None:
                 self._watch_limits()
             self._work.notify()
+
+    def enter(self, stage: Stage, count: int) -> bool:
+        """Whether this worker may run a stage at once instead of queueing for it."""
+        if stage.policy is None:
+            return True
+        with self._lock:
+            return self._scheduler.enter(stage, count, self._clock())
+
+    def leave(self, stage: Stage) -> None:
+        """Note that the worker has run it, which may let another run what waits there."""
+        if stage.policy is None:
+            return
+        with self._lock:
+            self._scheduler.leave(stage)
+            if self._idle:
+                self._wake_another(self._clock())
 
     def drop(self, task: Task) -> None:
         """Take out a request whose caller has cancelled it; what runs of it is not used."""
@@ -143,7 +160,7 @@ class Workers:
         if isinstance(job, Start):
             task.waited = self._clock() - task.admitted
         outcome = job.outcome if isinstance(job, Resume) else None
-        reached = advance(task, outcome, tally, self._clock, self._scheduler.queue)
+        reached = advance(task, outcome, tally, self._clock, self)
         if isinstance(reached, Ticket):
             with self._lock:
                 # this worker is free in a moment: what it can serve does not count as waiting

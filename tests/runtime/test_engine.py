@@ -358,3 +358,27 @@ def test_loading_tells_its_progress() -> None:
     maker.onnx("two", add_model(2.0), fields(x="f32"), fields(y="f32"))
     Engine(maker.plan(), progress=lambda *step: told.append(step)).close()
     assert told == [(0, 2, "one"), (1, 2, "two"), (2, 2, "")]
+
+
+def test_a_lone_request_runs_at_once_where_no_one_waits_for_company(gate: Gate) -> None:
+    maker = gated()
+    one = maker.onnx(
+        "one",
+        add_model(1.0),
+        fields(x="f32"),
+        fields(y="f32"),
+        batching=Batching(2, 0.0, ()),
+        instances=1,
+    )
+    maker.pipeline(
+        "late", fields(x="f32"), fields(y="f32"),
+        block([0], [call(one, [0], [1]), call(0, [1], [2])], [2]),
+    )  # fmt: skip
+    engine = opened(maker, workers=2)
+    slow = [engine.submit(Request("late", {"x": 0.0})) for _ in range(2)]  # type: ignore[dict-item]
+    for _ in slow:  # its instance is free again while what comes after it still runs
+        assert gate.entered.acquire(timeout=10)
+    gate.opened.set()
+    assert [number(future.result(10)) for future in slow] == [1, 1]
+    assert engine.metrics.stage("one").rows == 2
+    engine.close()

@@ -123,7 +123,11 @@ def test_models_that_do_not_run_here_are_named_with_the_reason() -> None:
     made.onnx("needs", add_model(1.0, 5), fields(x="f32[N]"), fields(y="f32[N]"))
     made.onnx("add", add_model(2.0, "N"), *ONE)
     seen: list[tuple[int, int, str]] = []
-    found = measure(made.plan(), {}, config(), lambda *step: seen.append(step))
+
+    def progress(done: int, total: int, name: str) -> None:
+        seen.append((done, total, name))
+
+    found = measure(made.plan(), {}, config(), progress)
     assert [times.stage for times in found.profile.models] == ["add"]
     reasons = dict(found.skipped)
     assert reasons["far"] == "`sim` is for tests, and its times mean nothing"

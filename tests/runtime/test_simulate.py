@@ -310,7 +310,7 @@ def test_a_request_of_which_two_batches_fail_goes_on_once(
     tally = simulation._metrics.tally()
     start = scheduler.next_job(0.0)
     assert isinstance(start, Start)
-    ticket = advance(start.task, None, tally, lambda: 0.0, scheduler.queue)
+    ticket = advance(start.task, None, tally, lambda: 0.0, simulation)
     assert isinstance(ticket, Ticket)
     assert scheduler.enqueue(ticket, 0.0, 2)
     runs = [scheduler.next_job(0.0) for _ in range(2)]
