@@ -11,7 +11,7 @@ CATALOG = load_catalog()
 
 
 def test_every_family_of_the_folder_is_listed() -> None:
-    assert CATALOG.families == ("core", "image", "math", "nn", "text")
+    assert CATALOG.families == ("audio", "core", "image", "math", "nn", "text")
 
 
 def test_ops_of_core_are_found_bare() -> None:

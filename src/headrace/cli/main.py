@@ -15,7 +15,7 @@ from .console import Console
 
 COMMANDS = (
     *("check", "fmt", "compile", "explain", "graph"),
-    *("run", "infer", "test", "passes", "version"),
+    *("run", "infer", "test", "passes", "docs", "version"),
 )
 EXTRAS = {
     **dict.fromkeys(("uvicorn", "uvloop", "httptools", "starlette", "grpc", "google"), "server"),
@@ -23,6 +23,9 @@ EXTRAS = {
     "onnxruntime": "cpu",
     "cv2": "image",
     "imagesize": "image",
+    "soundfile": "audio",
+    "soxr": "audio",
+    "tokenizers": "text",
     "pygraphviz": "graph",
 }
 """The extra of pyproject.toml that brings a module."""
