@@ -12,7 +12,8 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from ..stage_settings import CPU
-from .scene import Card, Frame, Item, Look, Scene
+from .columns import columns
+from .scene import Card, Frame, Item, Look, Scene, Wire
 
 SVG: Final = "http://www.w3.org/2000/svg"
 _FONT: Final = "Helvetica,Arial,sans-serif"
@@ -45,10 +46,12 @@ _SHADES: Final = ("#fbfcfd", "#f0f4f8", "#fbfcfd", "#f0f4f8")  # of frames withi
 def svg(scene: Scene) -> bytes:
     """Return the picture as one SVG file; raises ImportError without the extra `graph`."""
     drawing = _Drawing()
+    column: dict[Card, int] = {}
     for frame in scene.frames:
         drawing.add(frame, drawing.graph, 0)
+        column.update(columns(frame, scene.wires))
     for wire in scene.wires:
-        drawing.wire(wire.source, wire.target, wire.texts)
+        drawing.wire(wire, below=column[wire.source] == column[wire.target])
     return drawing.finish(scene.title)
 
 
@@ -92,11 +95,14 @@ class _Drawing:
             peripheries="2" if item.batches else "1",
         )  # fmt: skip
 
-    def wire(self, source: Card, target: Card, texts: tuple[str, ...]) -> None:
+    def wire(self, wire: Wire, *, below: bool) -> None:
+        """Draw a wire; with `below` its target stands below its source."""
         name = f"wire{len(self.details)}"
-        self.details[name] = "\n".join(filter(None, texts))
-        style = "solid" if texts else "dashed"
-        self.graph.add_edge(self.names[source], self.names[target], key=name, id=name, style=style)
+        self.details[name] = "\n".join(filter(None, wire.texts))
+        self.graph.add_edge(
+            self.names[wire.source], self.names[wire.target], key=name, id=name,
+            style="solid" if wire.texts else "dashed", constraint="true" if below else "false",
+        )  # fmt: skip
 
     def finish(self, title: str) -> bytes:
         drawn: bytes = self.graph.draw(format="svg", prog="dot")

@@ -1,5 +1,6 @@
 """Pictures: every step once, nested as written, and text that can do no harm."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,6 +10,7 @@ import pytest
 from headrace.compiler.graph import Batching, Check, Graph, Settings, StageSettings, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.passes.place_transfers import PASS
+from headrace.compiler.pictures.columns import columns
 from headrace.compiler.pictures.graph_scene import graph_scene
 from headrace.compiler.pictures.page import page
 from headrace.compiler.pictures.plan_scene import plan_scene
@@ -114,7 +116,8 @@ def test_every_step_of_a_plan_is_drawn_once(graph: Graph) -> None:
 def test_a_graph_is_drawn_as_written_without_copies(graph: Graph) -> None:
     scene = graph_scene("a.pipe", [graph], HERE)
     found = Counter(card.title for card in cards(scene.frames))
-    expected = STEPS - Counter(("copy to sim", "copy to cpu")) + Counter(["H == 3"])
+    copies: Counter[str] = Counter(("copy to sim", "copy to cpu"))
+    expected = STEPS - copies + Counter(["H == 3"])
     assert found == expected
     assert ("detect", "H == 3") in wires(scene)
     (wire,) = [one for one in scene.wires if one.source.title == "image.decode"]
@@ -226,7 +229,7 @@ def _addresses(text: str) -> list[str]:
     return [part.partition('"')[0] for part in text.split('"') if part.startswith("http")]
 
 
-def test_sixty_stages_are_drawn_at_their_own_size(make: GraphMaker) -> None:
+def test_sixty_stages_are_drawn_in_columns_at_their_own_size(make: GraphMaker) -> None:
     value = make.param("x", FACE)
     for number in range(60):
         value = make.model(f"stage{number}", value, type=FACE)
@@ -234,5 +237,37 @@ def test_sixty_stages_are_drawn_at_their_own_size(make: GraphMaker) -> None:
     assert len(root.findall(f".//{{{SVG}}}g[@class='node']")) == 62
     sizes = {float(text.get("font-size", "0")) for text in root.iter(f"{{{SVG}}}text")}
     assert min(sizes) >= 9
+    columns = {round(_middle(node)) for node in root.iter(f"{{{SVG}}}g") if _is_stage(node)}
+    assert len(columns) == 3
     width, height = (float(root.get(side, "").removesuffix("pt")) for side in ("width", "height"))
     assert [float(one) for one in root.get("viewBox", "").split()] == [0, 0, width, height]
+
+
+def _is_stage(node: ElementTree.Element) -> bool:
+    return (node.findtext(f"{{{SVG}}}title") or "").startswith("stage")
+
+
+def _middle(node: ElementTree.Element) -> float:
+    """Return where the middle of a card's title is, from the left."""
+    text = node.find(f"{{{SVG}}}text")
+    path = node.find(f"{{{SVG}}}path")
+    assert text is not None
+    assert path is not None
+    corners = [
+        float(point.partition(",")[0]) for point in re.findall(r"[\d.]+,", path.get("d", ""))
+    ]
+    return (min(corners) + max(corners)) / 2
+
+
+@pytest.mark.parametrize(("stages", "kept", "expected"), [(60, 1, 3), (24, 1, 1), (60, 3, 1)])
+def test_a_pipeline_is_broken_where_it_is_long_and_little_flows(
+    make: GraphMaker, stages: int, kept: int, expected: int
+) -> None:
+    x = make.param("x", FACE)
+    values = [make.op(f"core.kept{number}", x, type=FACE) for number in range(kept)]
+    for number in range(stages):
+        values.append(make.op(f"core.f{number}", values[-1], type=FACE))
+    graph = make.graph(*values[:kept], values[-1])
+    scene = graph_scene("p", [graph], HERE)
+    found = columns(scene.frames[0], scene.wires)
+    assert sorted(set(found.values())) == list(range(expected))
