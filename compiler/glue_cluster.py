@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from ..dsl.types import Dim, DimVar, TensorType
 from ..stdlib.op import Decline, Effects, Op, Operand
-from .glue_size import shrinks
+from .glue_size import is_told, shrinks
 from .graph import Constant, Graph, If, Match, ModelCall, ModelDef, Node, OpCall, Value
 from .graph_pass import Declined
 from .onnx_emit import try_op
@@ -37,6 +37,11 @@ def op_of(node: Node) -> Op:
     if not isinstance(node.kind, OpCall):
         raise TypeError(f"{node.stage} calls no op")
     return node.kind.op
+
+
+def front(axis: int | None) -> int | None:
+    """Return where an op has the batch axis next to a model that has it at `axis`."""
+    return None if axis is None else 0
 
 
 class Growth:
@@ -81,7 +86,7 @@ class Growth:
             if node in seen or node in self.taken:
                 continue
             seen.add(node)
-            axes = {axis for value in node.outputs for axis in wanted.get(value, ())}
+            axes = {front(axis) for value in node.outputs for axis in wanted.get(value, ())}
             try:
                 self._require_before(node, axes)
             except Decline as reason:
@@ -97,8 +102,6 @@ class Growth:
         self._require_same_rows(node)
         for value in node.outputs:
             self._require_readers(value, {self.call, *self._before})
-        if axes - {None, 0}:
-            raise Decline(f"`{self.model.name}` has its batch axis elsewhere than in front")
         if len(axes) > 1:
             raise Decline(f"`{self.model.name}` takes its result with and without a batch axis")
         batched = axes == {0}
@@ -109,8 +112,8 @@ class Growth:
                     f"it makes little of much: `{self.model.name}` would be given the larger tensor"
                 )
         if batched and self.may_batch:
-            results = set(_dims(node.outputs))
-            if any(not isinstance(dim, int) and dim not in results for dim in _dims(inputs)):
+            results = list(_dims(node.outputs))
+            if not all(is_told(dim, results) for dim in _dims(inputs)):
                 raise Decline(
                     "it gives rows of different sizes the same size; inside "
                     f"`{self.model.name}` they could no longer share a run"
@@ -129,8 +132,7 @@ class Growth:
                     heappush(queue, (self.uses.order[reader.node], reader.node))
 
         for value, axis in zip(self.call.outputs, self.model.output_axes, strict=True):
-            if axis in (None, 0):
-                reach(value, axis)
+            reach(value, axis)
         seen: set[Node] = set()
         while queue:
             _, node = heappop(queue)

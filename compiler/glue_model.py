@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import onnx
+from onnx import helper
 
 from ..dsl.types import Field, Signature
 from ..stdlib.lowering import tensor_type
 from ..stdlib.op import Decline, Operand
-from .glue_cluster import Cluster, literal_operand, op_of
+from .glue_cluster import Cluster, front, literal_operand, op_of
 from .glue_dims import CallSizes
 from .graph import Check, ModelDef, Node, Value
 from .onnx_emit import Sheet, value_info, write_op
@@ -115,7 +116,7 @@ class _Gluing:
         for i, (name, field) in enumerate(names):
             value, axis = self.cluster.call.inputs[i], self.model.input_axes[i]
             if value in self.made_by:
-                visit(value, axis, field.name)
+                visit(value, front(axis), field.name)
                 continue
             found.append(_Border(value, field, axis, name, self.declared[name]))
             seen.setdefault((value, axis), found[-1])
@@ -141,25 +142,39 @@ class _Gluing:
         move_transposes_first(self.sheet, dtypes)
         for i, value in enumerate(self.cluster.call.inputs):
             if value in self.made_by:
-                made = tensors[value, self.model.input_axes[i]]
+                axis = self.model.input_axes[i]
+                made = tensors[value, front(axis)]
+                if axis:
+                    made = self._moved(made, value, 0, axis)
                 self.sheet.publish(made, self.model.input_names[i])
         before, self.sheet.nodes = self.sheet.nodes, []
         return before
 
     def _axes_before(self) -> dict[Node, int | None]:
         axes: dict[Node, int | None] = {}
-        wanted = dict(zip(self.cluster.call.inputs, self.model.input_axes, strict=True))
+        wanted = {
+            value: front(axis)
+            for value, axis in zip(self.cluster.call.inputs, self.model.input_axes, strict=True)
+        }
         for node in reversed(self.cluster.before):
             axes[node] = next(wanted[value] for value in node.outputs if value in wanted)
             for value in node.inputs:
                 wanted.setdefault(value, axes[node])
         return axes
 
+    def _moved(self, tensor: str, value: Value, source: int, target: int) -> str:
+        """Write a transpose that moves the batch axis of a tensor; return what it makes."""
+        order = list(range(len(tensor_type(value.type).dims) + 1))
+        order.insert(target, order.pop(source))
+        moved = self.sheet.name("glued")
+        self.sheet.nodes.append(helper.make_node("Transpose", [tensor], [moved], perm=order))
+        return moved
+
     def _write_after(self, inputs: Sequence[_Border]) -> tuple[list[_Border], list[onnx.NodeProto]]:
         """Write the ops behind; return the new outputs and the nodes."""
         call, model = self.cluster.call, self.model
         tensors = {(one.value, one.axis): one.tensor for one in inputs}
-        axes = {one.value: one.axis for one in inputs}
+        axes = {one.value: one.axis for one in inputs if one.axis in (None, 0)}
         stems: dict[Value, str] = {}
         outputs: list[_Border] = []
         after = set(self.cluster.after)
@@ -170,6 +185,8 @@ class _Gluing:
             stems[value] = field.name
             if not any(reader.node in after for reader in self.uses.readers(value)):
                 outputs.append(_Border(value, field, axes[value], name, self.declared[name]))
+            elif axis := axes[value]:
+                tensors[value, 0], axes[value] = self._moved(name, value, axis, 0), 0
         names = {one.field.name for one in outputs}
         for node in self.cluster.after:
             operands = [value for value in node.inputs if not self.uses.is_literal(value)]

@@ -1,8 +1,10 @@
-"""How much larger one type's values are than another's, as far as that can be known."""
+"""How the sizes of one value follow from those of another: how much larger, or told by them."""
 
 from collections import Counter
+from collections.abc import Iterable
 from math import prod
 
+from ..dsl.linear import linear, subtract
 from ..dsl.types import Dim, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 
@@ -33,3 +35,18 @@ def _bytes(type: TensorType) -> tuple[int, Counter[Dim]]:
     return known * to_numpy(type.dtype).itemsize, Counter(
         dim for dim in type.dims if not isinstance(dim, int)
     )
+
+
+def is_told(dim: Dim, others: Iterable[Dim]) -> bool:
+    """Tell whether rows that agree in `others` agree in `dim`: it is known, or one of them is the
+    same but for what is added to it (`H` and `H + 2`)."""
+    if isinstance(dim, int):
+        return True
+    form = linear(dim, lambda variable: variable)
+    for other in others:
+        if other == dim:
+            return True
+        found = linear(other, lambda variable: variable)
+        if form is not None and found is not None and subtract(form, found).is_constant:
+            return True
+    return False

@@ -1,6 +1,7 @@
-"""Chooses the model calls that become one model: those that feed each other and lose nothing."""
+"""Which model calls become one model: the rules that any two must keep to, and those that feed
+each other. `sibling_groups.py` has those that run side by side."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..dsl.types import TensorType
 from ..stdlib.op import Decline
@@ -11,7 +12,7 @@ from .stage_settings import device_of, settings_of
 
 
 class Grouping:
-    """Groups of model calls, grown along the values that flow between them."""
+    """Groups of model calls that lose nothing by being one; `pairs` says what is tried."""
 
     def __init__(self, graph: Graph, uses: Uses) -> None:
         self.graph, self.uses = graph, uses
@@ -29,62 +30,107 @@ class Grouping:
         for call in calls:
             name = self.model(call).name
             self._sites[name] = self._sites.get(name, 0) + 1
-        for call in calls:
-            for value in dict.fromkeys(call.inputs):
-                before = self.uses.producers.get(value)
-                if before is not None and isinstance(before.kind, ModelCall):
-                    self._join(before, call, value)
+        self.grow(calls)
         found = {id(group): group for group in self._group.values()}
         return [group for group in found.values() if len(group) > 1]
+
+    def grow(self, calls: list[Node]) -> None:
+        """Join calls, which are in order of execution."""
+        raise NotImplementedError
 
     def model(self, call: Node) -> ModelDef:
         if not isinstance(call.kind, ModelCall):
             raise TypeError(f"{call.stage} calls no model")
         return self._models[call.kind.model]
 
-    def _join(self, first: Node, second: Node, value: Value) -> None:
-        one, other = self._group_of(first), self._group_of(second)
+    def join(self, first: Node, second: Node) -> bool:
+        """Make the groups of two calls one, unless a rule is against it: that is noted."""
+        one, other = self.group_of(first), self.group_of(second)
         if one is other:
-            return
+            return True
         try:
-            self._require_alike(first, second, value)
+            self._require_mergeable(first)
+            self._require_mergeable(second)
+            self._require_together(first, second)
+            self.require_alike(first, second)
+            for before, call, value in self._between(one, other):
+                self._require_feeding(before, call, value)
             self._require_closed([*one, *other])
         except Decline as reason:
             text = f"`{first.stage}` and `{second.stage}` stay two models: {reason}"
             self.declined.append(Declined(second.stage, text, second.span))
-            return
+            return False
         one.extend(other)
         one.sort(key=self.uses.order.__getitem__)
         for node in other:
             self._group[node] = one
+        return True
 
-    def _group_of(self, call: Node) -> list[Node]:
+    def feeds(self, calls: Iterable[Node]) -> Iterator[tuple[Node, Node, Value]]:
+        """Yield each pair of calls of which the first feeds the second, with what it makes."""
+        for call in calls:
+            for value in dict.fromkeys(call.inputs):
+                before = self.uses.producers.get(value)
+                if before is not None and isinstance(before.kind, ModelCall):
+                    yield before, call, value
+
+    def wanted_by(self, call: Node) -> int:
+        """Return which of the pipeline's results need a call, as bits."""
+        return self._wanted_by[call]
+
+    def require_alike(self, first: Node, second: Node) -> None:
+        """Raise Decline when a caller who asks for less would run more."""
+        if self._wanted_by[first] != self._wanted_by[second]:
+            raise Decline(
+                f"a caller may ask for results that need `{first.stage}` and not `{second.stage}`"
+            )
+
+    def group_of(self, call: Node) -> list[Node]:
         return self._group.setdefault(call, [call])
 
-    def _require_alike(self, first: Node, second: Node, value: Value) -> None:
-        """Raise Decline unless the two would run in the same way at the same times."""
-        for call in (first, second):
-            model = self.model(call)
-            if model.backend != "onnx":
-                raise Decline(f"`{call.stage}` is no ONNX model but {model.backend}")
-            if model.content is None:
-                raise Decline(f"the file of `{call.stage}` has not been read")
-            if self._sites[model.name] > 1:
-                raise Decline(
-                    f"`{call.stage}` is called in {self._sites[model.name]} places, and one copy "
-                    "of its weights serves all"
-                )
-        self._require_together(first, second)
+    def _between(self, one: list[Node], other: list[Node]) -> Iterator[tuple[Node, Node, Value]]:
+        """Yield what flows from one of two groups to the other, with who makes and reads it."""
+        few, many = sorted((one, other), key=len)
+        members = set(many)
+        yield from (found for found in self.feeds(few) if found[0] in members)
+        for call in few:
+            for value in call.outputs:
+                for reader in self.uses.readers(value):
+                    if reader.node is not None and reader.node in members:
+                        yield call, reader.node, value
+
+    def _require_mergeable(self, call: Node) -> None:
+        model = self.model(call)
+        if model.backend != "onnx":
+            raise Decline(f"`{call.stage}` is no ONNX model but {model.backend}")
+        if model.content is None:
+            raise Decline(f"the file of `{call.stage}` has not been read")
+        if self._sites[model.name] > 1:
+            raise Decline(
+                f"`{call.stage}` is called in {self._sites[model.name]} places, and one copy "
+                "of its weights serves all"
+            )
+
+    def _require_feeding(self, first: Node, second: Node, value: Value) -> None:
+        """Raise Decline unless what `first` makes can flow on inside, row by row."""
         if not isinstance(value.type, TensorType):
             raise Decline(f"`{value.name}` between them is a {value.type} and no tensor")
         made = self.model(first).output_axes[first.outputs.index(value)]
         for given, axis in zip(second.inputs, self.model(second).input_axes, strict=True):
             if given is value and axis != made:
                 raise Decline(f"{_axis(first, made)} and {_axis(second, axis)}")
+        self.require_same_batching(first, second)
+        self._require_same_meetings(first, second, value)
+
+    def require_same_batching(self, first: Node, second: Node) -> None:
         if self.model(first).batches != self.model(second).batches:
             batching, other = (first, second) if self.model(first).batches else (second, first)
             raise Decline(f"`{batching.stage}` batches and `{other.stage}` does not")
-        self._require_same_meetings(first, second, value)
+
+    def waits(self, call: Node) -> bool:
+        """Tell whether rows wait for each other at a call that can batch."""
+        waits = settings_of(self.graph, call).batching is not None or self.graph.batch is not None
+        return waits and self.model(call).batches
 
     def _require_same_meetings(self, first: Node, second: Node, value: Value) -> None:
         """Raise Decline when rows wait for each other, and only `second` makes all of them wait.
@@ -92,8 +138,7 @@ class Grouping:
         Rows of different sizes never share a run: where the first model makes them equal, they
         can meet at the second, and could not at both as one.
         """
-        waits = settings_of(self.graph, first).batching is not None or self.graph.batch is not None
-        if not waits or not self.model(first).batches:
+        if not self.waits(first):
             return
         given = {dim for one in first.inputs for dim in type_dims(one.type)}
         if any(not isinstance(dim, int) for dim in given - set(type_dims(value.type))):
@@ -114,10 +159,6 @@ class Grouping:
             raise Decline(f"`{first.stage}` runs on {one} and `{second.stage}` on {other}")
         if settings_of(self.graph, first) != settings_of(self.graph, second):
             raise Decline("the schedule gives them different settings")
-        if self._wanted_by[first] != self._wanted_by[second]:
-            raise Decline(
-                f"a caller may ask for results that need `{first.stage}` and not `{second.stage}`"
-            )
 
     def _require_closed(self, group: list[Node]) -> None:
         """Raise Decline when something outside must run between two calls of the group."""
@@ -151,6 +192,14 @@ class Grouping:
         if node not in self._reads:
             self._reads[node] = tuple(all_reads(node))
         return self._reads[node]
+
+
+class Feeding(Grouping):
+    """Groups of calls that feed each other."""
+
+    def grow(self, calls: list[Node]) -> None:
+        for first, second, _ in self.feeds(calls):
+            self.join(first, second)
 
 
 def all_reads(node: Node) -> dict[Value, None]:

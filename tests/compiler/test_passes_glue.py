@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from headrace.compiler.graph import (
     Check,
@@ -22,7 +22,7 @@ from headrace.compiler.graph_pass import PassContext, PassResult
 from headrace.compiler.passes.glue_into_models import PASS
 from headrace.compiler.verify import verify
 from headrace.dsl.types import DimArith, DimVar, DType, Field, ListType, TensorType
-from headrace.stdlib.op import Item
+from headrace.stdlib.op import Array, Item
 from tests.compiler.evaluate import Evaluator, equal, same
 from tests.compiler.graphs import (
     BOOL,
@@ -378,15 +378,66 @@ def test_a_size_that_another_stage_checks_stays_in_sight(make: Maker) -> None:
     assert any("the size `T` is checked and would be inside" in one for one in reasons(result))
 
 
-def test_a_batch_axis_elsewhere_than_in_front_keeps_ops_outside(make: Maker) -> None:
+def test_ops_join_a_model_whose_batch_axis_is_elsewhere_than_in_front(make: Maker) -> None:
+    x = make.param("x", tensor(F32, 4, 3))
+    scale = [helper.make_node("Mul", ["x", "w"], ["y"])]
+    weights: dict[str, Array] = {"w": np.array([[[1], [2], [3]]], np.float32)}
+    sideways = small_model(
+        scale, {"x": tensor(F32, 4, 3)}, {"y": tensor(F32, 4, 3)}, weights, batch=False
+    )
+    for value in (sideways.proto.graph.input[0], sideways.proto.graph.output[0]):
+        value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.FLOAT, [4, 3, "N"]))
+    definition = make.define("m", sideways)
+    make.models["m"] = replace(definition, input_axes=(2,), output_axes=(2,))
+    size = make.op("math.abs", x)
+    y = make.op("math.add", make.call("m", make.op("math.neg", x)), size)
+    result = glued(
+        make.graph(make.op("core.transpose", y, (1, 0))), PAGE[:4, :3, 0] - np.float32(9)
+    )
+    assert result.graph.models[0].input_axes == (0,)
+    assert result.graph.models[0].output_axes == (0,)
+    assert stages(result.graph) == ["m"]
+    rows = [PAGE[:4, :3, i].astype(np.float32) for i in range(3)]
+    (together,) = Evaluator().batch(result.graph.models[0], [rows])
+    alone = [Evaluator().batch(result.graph.models[0], [[row]])[0][0] for row in rows]
+    assert all(map(equal, together, alone))
+
+
+def test_padding_by_fixed_amounts_joins_since_rows_that_could_meet_still_can(make: Maker) -> None:
+    x = make.param("x", tensor(F32, 3, make.size("h"), make.size("w")))
+    make.define("m", convolution())
+    graph = make.graph(make.call("m", make.op("core.pad", x, (0, 1, 2), (0, 0, 3))))
+    assert stages(glued(graph, np.ones((3, 2, 2), np.float32)).graph) == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rest"),
+    [
+        ("core.argmax", (-1, False)),
+        ("core.getitem", (((1, 3, 1),),)),
+        ("core.getitem", ((-1,),)),
+        ("nn.topk", (2,)),
+    ],
+)
+def test_what_follows_a_model_joins_bit_for_bit(
+    make: Maker, name: str, rest: tuple[object, ...]
+) -> None:
     x = make.param("x", ROW)
-    definition = make.define("m", layer(0))
-    make.models["m"] = replace(definition, input_axes=(1,), output_axes=(1,))
-    graph = make.graph(make.op("math.abs", make.call("m", make.op("math.neg", x))))
+    make.define("m", layer(0))
+    assert stages(glued(make.graph(*make.ops(name, make.call("m", x), *rest)), LINE).graph) == ["m"]
+
+
+@pytest.mark.parametrize(("name", "rest"), [("nn.softmax", (-1,)), ("nn.sigmoid", ())])
+def test_what_follows_a_model_and_rounds_joins_within_its_tolerance(
+    make: Maker, name: str, rest: tuple[object, ...]
+) -> None:
+    x = make.param("x", ROW)
+    make.define("m", layer(0))
+    graph = make.graph(make.op(name, make.call("m", x), *rest))
     result = PASS.run(graph, PassContext())
-    assert reasons(result) == [
-        "`math.neg` stays outside of `m`: `m` has its batch axis elsewhere than in front"
-    ]
+    assert stages(result.graph) == ["m"]
+    (wanted,), (got,) = Evaluator().run(graph, LINE), Evaluator().run(result.graph, LINE)
+    np.testing.assert_allclose(np.asarray(wanted), np.asarray(got), rtol=1e-6)
 
 
 def test_a_list_stays_outside(make: Maker) -> None:

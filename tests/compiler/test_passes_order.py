@@ -17,8 +17,10 @@ def test_the_passes_run_in_this_order() -> None:
         ("SIMPLIFY", "fold_constants"),
         ("SIMPLIFY", "merge_common_subexpressions"),
         ("SIMPLIFY", "drop_dead_code"),
+        ("FUSE", "drop_unread_outputs"),
         ("FUSE", "glue_into_models"),
         ("FUSE", "merge_models"),
+        ("FUSE", "merge_siblings"),
         ("PLACE", "place_transfers"),
     ]
 
