@@ -3,10 +3,11 @@
 In order of control flow: `lower` makes graphs (`graph`) of a tree, `verify` says what is well
 formed, `choose_schedule`, `schedule` and `schedule_values` resolve how they run, `optimize` runs
 the passes of `passes` (`graph_pass`, `rewrite`), `stage_settings` and `batch_points` decide where
-and in what company stages run, `memory` and `arena` lay out what lies between, `planner` with
-`block_uses`, `segments` and `places` makes the plan (`plan`), `explain` and `explain_graph` its
-text, `verify_plan` says what a plan keeps to, and `plan_file` with `plan_codec` and
-`literal_codec` writes and reads it.
+and in what company stages run, by figures of a `profile` (`profile_file`) where there is one,
+`memory` and `arena` lay out what lies between, `planner` with `block_uses`, `segments` and `places`
+makes the plan (`plan`), `explain`, `explain_graph` and `deadline_split` its text, `explain_diff`
+what is different in another, `pictures` its picture, `verify_plan` says what a plan keeps to, and
+`plan_file` with `plan_codec` and `literal_codec` writes and reads it.
 """
 
 from typing import TYPE_CHECKING

@@ -144,6 +144,17 @@ def test_measure_writes_a_profile_that_later_compilations_read(run: Run, folder:
     assert b"a row" in (folder / "app.svg").read_bytes()
 
 
+def test_figures_of_another_machine_are_used_and_told(run: Run, folder: Path) -> None:
+    run("compile", "app.pipe", "--measure")
+    assert run("compile", "app.pipe", "--profile", "app.profile")[2] == ""
+    profile = json.loads((folder / "app.profile").read_text())
+    profile["profile"]["machine"] |= {"processor": "Far CPU", "cores": 640}
+    (folder / "app.profile").write_text(json.dumps(profile))
+    status, _, err = run("compile", "app.pipe", "--profile", "app.profile")
+    assert status == 0
+    assert err.startswith("app.profile is of Far CPU (640 cores, onnxruntime ")
+
+
 def test_measure_without_samples_says_what_sizes_stand_for(run: Run, folder: Path) -> None:
     status, out, err = run("compile", "app.pipe", "--measure", "--profile", "a.profile")
     assert status == 0

@@ -51,6 +51,8 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         if arguments.sample:
             raise UsageError("--sample is what `--measure` measures with")
         profile = _files.profile_of(arguments.profile)
+        if profile is not None:
+            _say_where(profile, arguments.profile, console)
     plan = _files.plan_of(arguments.source, arguments.schedule, console, profile)
     try:
         plan_file.write(plan, target)
@@ -78,6 +80,18 @@ def _measured(arguments: Namespace, console: Console) -> "Profile":
     for stage, reason in found.skipped:
         console.say(f"`{stage}` was not measured: {reason}")
     return found.profile
+
+
+def _say_where(profile: "Profile", name: str, console: Console) -> None:
+    """Say so when figures are of another machine: right for a plan that is served there."""
+    from ..runtime.measure import machine
+
+    there, here = profile.machine, machine(profile.machine.threads)
+    if there != here:
+        console.say(
+            f"{name} is of {there.processor} ({there.cores} cores, {there.runtime}), "
+            f"here is {here.processor} ({here.cores} cores, {here.runtime})"
+        )
 
 
 def _samples(
