@@ -4,6 +4,7 @@ A plan's explanation has one text for each stage of compilation: `graph` as lowe
 graph after each pass by the pass's name, then `plan`. `why_not` says what a pass left as it was.
 """
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,10 +14,14 @@ from ..dsl.nearest import nearest
 from .deadline_split import deadline_split
 from .explain_graph import explain_graph
 from .graph import Graph, Kind, Region, Transfer
+from .optimize import load_passes
 from .plan import MemoryPlan, Plan
 from .stage_settings import CPU, calls_out
 
 FIRST, LAST = "graph", "plan"
+
+_SHORT = 3
+"""Words of so few letters say nothing of a pass ("of", "in", "and")."""
 
 
 class ExplainError(Refusal):
@@ -32,19 +37,47 @@ def explain(plan: Plan, stage: str = LAST) -> str:
 
 
 def why_not(plan: Plan, name: str) -> str:
-    """Return what the pass `name` declined to do and why, one line each with its place."""
+    """Return what was declined and why, one line each with its place.
+
+    `name` is a pass, a phase (`simplify`, `fuse`, `place`), or a word of the names of passes
+    (`glue`, `merge`, `siblings`); several passes are shown one after the other. Raises
+    ExplainError with the nearest name.
+    """
     passes = [stage for stage, _ in plan.explanation if stage != FIRST]
-    if name not in passes:
-        raise _unknown("pass", name, passes)
-    declined = [one for one in plan.declined if one.by == name]
-    if not declined:
-        return f"{name} declined nothing\n"
+    if name in passes:
+        return _declined(plan, name) or f"{name} declined nothing\n"
+    words = _words(passes)
+    if name not in words:
+        raise _unknown("pass", name, passes, words)
+    return "".join(
+        f"{one}\n{textwrap.indent(text, '  ')}"
+        if (text := _declined(plan, one))
+        else f"{one} declined nothing\n"
+        for one in words[name]
+    )
+
+
+def _declined(plan: Plan, name: str) -> str:
     several = len(plan.pipelines) > 1
     return "".join(
         f"{one.place.file}:{one.place.line}: "
         f"{f'{one.pipeline}: ' if several else ''}{one.stage}: {one.reason}\n"
-        for one in declined
+        for one in plan.declined
+        if one.by == name
     )
+
+
+def _words(passes: Sequence[str]) -> dict[str, list[str]]:
+    """Return what stands for several passes: their phases, and the words of their names."""
+    found: dict[str, list[str]] = {}
+    for one in load_passes():
+        if one.name in passes:
+            found.setdefault(one.phase.name.lower(), []).append(one.name)
+    for name in passes:
+        for word in name.split("_"):
+            if len(word) > _SHORT and name not in found.setdefault(word, []):
+                found[word].append(name)
+    return found
 
 
 def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) -> str:
@@ -107,9 +140,9 @@ def _scaled(count: int) -> tuple[str, str]:
     return f"{count / size:.1f}".removesuffix(".0"), unit
 
 
-def _unknown(kind: str, name: str, known: Iterable[str]) -> ExplainError:
+def _unknown(kind: str, name: str, known: Iterable[str], words: Iterable[str] = ()) -> ExplainError:
     listed = list(known)
-    meant = nearest(name, listed)
+    meant = nearest(name, [*listed, *words])
     return ExplainError(
         "HR418",
         f"there is no {kind} `{name}`; there are {', '.join(listed)}",

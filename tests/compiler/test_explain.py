@@ -1,5 +1,6 @@
 """Explain: the text of graphs and plans, and what passes declined."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -202,6 +203,20 @@ def test_an_unknown_stage_names_the_nearest() -> None:
 def test_what_a_pass_declined_is_shown_with_place_and_reason() -> None:
     assert why_not(PLAN, "glue_into_models") == "a.pipe:7: resize: `resize` has no lowering\n"
     assert why_not(PLAN, "plan") == "plan declined nothing\n"
+
+
+@pytest.mark.parametrize("word", ["fuse", "glue", "models"])
+def test_a_phase_or_a_word_stands_for_the_passes_it_names(word: str) -> None:
+    plan = replace(PLAN, explanation=(*PLAN.explanation, ("merge_models", "merged\n")))
+    glued = "glue_into_models\n  a.pipe:7: resize: `resize` has no lowering\n"
+    both = "" if word == "glue" else "merge_models declined nothing\n"
+    assert why_not(plan, word) == glued + both
+
+
+def test_a_word_that_is_nearly_one_names_it() -> None:
+    with pytest.raises(ExplainError, match="no pass `fues`") as caught:
+        why_not(PLAN, "fues")
+    assert caught.value.help == "did you mean `fuse`?"
 
 
 def test_an_unknown_pass_names_the_nearest() -> None:

@@ -17,7 +17,9 @@ def _arguments(parser: ArgumentParser) -> None:
     which.add_argument(
         "--stage", metavar="NAME", help="a stage of compilation: graph, a pass, or plan (default)"
     )
-    which.add_argument("--why-not", metavar="PASS", help="what a pass declined to do, and why")
+    which.add_argument(
+        "--why-not", metavar="PASS", help="what a pass or phase declined to do, and why"
+    )
     which.add_argument(
         "--diff", nargs=2, metavar=("A", "B"), help="what is different in the second of two"
     )
