@@ -1,7 +1,7 @@
 """A scene to SVG: Graphviz lays it out and draws it, here is only how things look.
 
-The same scene gives the same bytes with the same Graphviz. Text of sources is never markup: it
-is escaped on the way in, and what comes out is written anew from its tree.
+The same scene gives the same bytes with the same Graphviz and fonts. Text of sources is never
+markup: it is escaped on the way in, and what comes out is written anew from its tree.
 """
 
 import re
