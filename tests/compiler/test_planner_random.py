@@ -1,8 +1,10 @@
 """Random graphs on random devices: plans keep to their rules, and running one changes no result."""
 
+from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -22,8 +24,13 @@ from headrace.compiler.graph import (
     Value,
 )
 from headrace.compiler.optimize import load_passes, optimize
-from headrace.compiler.plan import Plan
+from headrace.compiler.pictures.columns import cards_of
+from headrace.compiler.pictures.plan_scene import plan_scene
+from headrace.compiler.pictures.scene import Look
+from headrace.compiler.pictures.svg import svg
+from headrace.compiler.plan import CallStep, Plan
 from headrace.compiler.plan_file import read, to_bytes
+from headrace.compiler.plan_walk import copies_of, steps_of
 from headrace.compiler.planner import plan_pipeline
 from headrace.compiler.rewrite import walk
 from headrace.compiler.segments import Segments
@@ -128,3 +135,18 @@ def test_running_the_plan_gives_what_the_graph_means(made: tuple[Drawn, Graph]) 
         engine.close()
     assert len(outputs) == len(wanted)
     assert all(map(same, wanted, outputs.values()))
+
+
+@settings(FEW, max_examples=15)
+@given(placed_graphs())
+def test_a_picture_of_the_plan_has_a_card_for_each_step(made: tuple[Drawn, Graph]) -> None:
+    plan = planned(made[1])
+    body = plan.pipelines[0].body
+    scene = plan_scene("p", plan, [plan.pipelines[0].name], None)
+    found = Counter(card.look for frame in scene.frames for card in cards_of(frame))
+    calls = [step for step in steps_of(body) if isinstance(step, CallStep)]
+    assert found[Look.MODEL] + found[Look.FUNCTION] + found[Look.OP] == len(calls)
+    assert found[Look.COPY] == len(copies_of(body))
+    drawn = ElementTree.fromstring(svg(scene))
+    assert len(drawn.findall(".//*[@class='node']")) == found.total()
+    assert len(drawn.findall(".//*[@class='edge']")) == len(scene.wires)
