@@ -41,9 +41,12 @@ def interpolation_flag(cv2: Any, name: str) -> int:  # Any: see opencv
 
 
 def image_type(argument: Argument, dims: Dims, name: str = "image") -> TensorType:
-    """Return the type of an image of u8 or f32."""
+    """Return the type of an image of u8 or f32, which is not known to be without pixels."""
     found = of_dtype(argument, name, dims, DType.U8, DType.F32)
-    return ranked(found, name, 2, 3, form=FORM)
+    ranked(found, name, 2, 3, form=FORM)
+    if any(dims.resolve(dim) == 0 for dim in found.dims):
+        raise OpTypeError(name, f"an image with pixels, not {found}")
+    return found
 
 
 def any_image_type(argument: Argument, dims: Dims, name: str = "image") -> TensorType:

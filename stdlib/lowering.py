@@ -123,6 +123,23 @@ def reduce(
     return emit.node(op_type, [tensor], axes=list(axes), keepdims=int(keepdims))
 
 
+def mean(
+    emit: Emitter, tensor: str, type: TensorType, axes: Sequence[int], keepdims: bool
+) -> tuple[str, ...]:
+    """Write the mean over an item's axes: NaN of nothing, of which ReduceMean makes 0."""
+    places = [emit.axis(axis, len(type.dims)) for axis in axes]
+    sizes = [type.dims[axis] for axis in axes]
+    if 0 in sizes:
+        raise Decline("there is nothing to average")
+    if all(isinstance(size, int) for size in sizes):
+        return reduce(emit, "ReduceMean", tensor, places, keepdims)
+    (total,) = reduce(emit, "ReduceSum", tensor, places, keepdims)
+    (shape,) = emit.node("Shape", [tensor])
+    (own,) = emit.node("Gather", [shape, integers(emit, places)], axis=0)
+    (count,) = reduce(emit, "ReduceProd", own, [0], keepdims=False)
+    return emit.node("Div", [total, *emit.node("Cast", [count], to=to_onnx(type.dtype))])
+
+
 def flip(emit: Emitter, tensor: str, axes: Sequence[int]) -> str:
     """Reverse graph axes."""
     count = len(axes)
@@ -138,7 +155,8 @@ def nan_flags(emit: Emitter, tensor: str) -> tuple[str, ...]:
 
 def with_nan(emit: Emitter, any_nan: str, instead: str, result: str) -> tuple[str, ...]:
     """Write `instead` where a flag of `nan_flags` is set and the result elsewhere."""
-    (condition,) = emit.node("Cast", [any_nan], to=to_onnx(DType.BOOL))
+    # Of no flags the greatest is the least integer: only above 0 there is one.
+    (condition,) = emit.node("Greater", [any_nan, emit.constant(np.zeros((), np.int32))])
     return emit.node("Where", [condition, instead, result])
 
 

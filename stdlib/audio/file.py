@@ -56,7 +56,7 @@ def encode(audio: Item, rate: "Item | Literal", format: str) -> bytes:
     if speed < 1:
         raise ValueError(f"a rate of {speed} samples a second is none")
     if samples.ndim == 2 and samples.shape[1] == 0:
-        raise ValueError("a sound without channels cannot be written")
+        raise ValueError(f"a sound of shape {list(samples.shape)} has no channels")
     content = BytesIO()
     try:
         library.write(content, np.clip(samples, -1, 1), speed, format=format.upper())

@@ -8,7 +8,7 @@ from ...dsl.dims import Dims
 from ...dsl.types import DType, TensorType, Type
 from ..constants import axis as constant_axis
 from ..dtypes import to_onnx
-from ..lowering import reduce, tensor_type
+from ..lowering import mean, tensor_type
 from ..op import Argument, Array, Emitter, Item, Op, Operand, Param, Sample
 from ..rules import of_dtype
 from ..values import array, integer
@@ -61,8 +61,6 @@ def rms_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
 
 def rms(audio: Item, axis: int) -> Array:
     samples, along = array(audio), integer(axis)
-    if samples.shape[along] == 0:
-        raise ValueError(f"axis {along} of shape {list(samples.shape)} has no samples")
     with np.errstate(all="ignore"):
         squares = np.add.reduce(np.square(samples), axis=along)
         return np.asarray(np.sqrt(np.divide(squares, np.float32(samples.shape[along]))))
@@ -70,9 +68,9 @@ def rms(audio: Item, axis: int) -> Array:
 
 def lower_rms(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tuple[str, ...]:
     x = emit.tensor(operands[0])
-    place = emit.axis(integer(operands[1].literal), len(tensor_type(operands[0].type).dims))
     (squares,) = emit.node("Mul", [x, x])
-    return emit.node("Sqrt", reduce(emit, "ReduceMean", squares, [place], keepdims=False))
+    found = tensor_type(operands[0].type)
+    return emit.node("Sqrt", mean(emit, squares, found, [integer(operands[1].literal)], False))
 
 
 def from_samples(random: np.random.Generator) -> Sequence[Sample]:
@@ -116,7 +114,7 @@ OPS = (
     ),
     Op(
         name="audio.rms",
-        summary="Gives the loudness along an axis: the root of the mean of squares.",
+        summary="Gives the loudness along an axis: the root of mean squares; of nothing NaN.",
         params=(
             Param("audio", "Samples, or frames of them."),
             Param("axis", "The axis of the samples.", True, has_default=True, default=-1),

@@ -34,7 +34,7 @@ def reference(audio: Item, old: "Item | Literal", new: "Item | Literal") -> Arra
     if before == after:
         return samples
     if samples.ndim == 2 and samples.shape[1] == 0:
-        raise ValueError("a sound without channels cannot be resampled")
+        raise ValueError(f"a sound of shape {list(samples.shape)} has no channels")
     return np.asarray(soxr().resample(np.ascontiguousarray(samples), before, after), np.float32)
 
 

@@ -8,7 +8,7 @@ from ...dsl.dims import Dims
 from ...dsl.types import Dim, DType, TensorType, Type
 from ..constants import axes, constant_bool
 from ..elementwise import Function
-from ..lowering import FLOATS, reduce, require, tensor_type
+from ..lowering import FLOATS, mean, reduce, require, tensor_type
 from ..op import (
     Argument,
     Array,
@@ -72,8 +72,11 @@ def spread(apply: Function, x: Item, axis: Literal, keepdims: bool) -> Array:
     value = array(x)
     if value.dtype.kind in "iu":
         value = value.astype(np.float32)
-    if value.size == 0:
-        raise ValueError(f"a tensor of shape {list(value.shape)} has no variance")
+    sizes = value.shape if axis is None else [value.shape[one] for one in integers(axis)]
+    if 0 in sizes:  # NaN, of which NumPy would warn
+        return np.add(
+            np.add.reduce(value, along(axis), keepdims=keepdims), value.dtype.type(np.nan)
+        )
     with np.errstate(all="ignore"):
         return np.asarray(apply(value, axis=along(axis), keepdims=keepdims), value.dtype)
 
@@ -83,13 +86,13 @@ def lower_spread(rooted: bool) -> Lowering:
         found = tensor_type(operands[0].type)
         require(found.dtype, FLOATS, "ReduceMean")
         x = emit.tensor(operands[0])
-        places = graph_axes(emit, operands[1].literal, len(found.dims))
-        if not places:
+        literal = operands[1].literal
+        listed = range(len(found.dims)) if literal is None else integers(literal)
+        if not listed:
             return emit.node("Sub", [x, x])
-        (mean,) = reduce(emit, "ReduceMean", x, places, keepdims=True)
-        (apart,) = emit.node("Sub", [x, mean])
+        (apart,) = emit.node("Sub", [x, *mean(emit, x, found, listed, keepdims=True)])
         (squares,) = emit.node("Mul", [apart, apart])
-        result = reduce(emit, "ReduceMean", squares, places, bool(operands[2].literal))
+        result = mean(emit, squares, found, listed, bool(operands[2].literal))
         return emit.node("Sqrt", result) if rooted else result
 
     return lower
@@ -132,7 +135,7 @@ FLOAT = Param("x", "A tensor of floating-point numbers.")
 OPS = (
     Op(
         name="core.var",
-        summary="Gives the mean of the squared distances from the mean along axes.",
+        summary="Gives the mean of the squared distances from the mean along axes; of nothing NaN.",
         params=(FLOAT, AXIS, KEEPDIMS),
         results=("y",),
         types=float_types,
@@ -144,7 +147,7 @@ OPS = (
     ),
     Op(
         name="core.std",
-        summary="Gives the standard deviation along axes, the root of `var`.",
+        summary="Gives the standard deviation along axes, the root of `var`; of nothing NaN.",
         params=(FLOAT, AXIS, KEEPDIMS),
         results=("y",),
         types=float_types,

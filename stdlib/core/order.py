@@ -60,7 +60,10 @@ def take_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
 
 
 def take(x: Item, indices: Item, axis: int) -> Item:
-    return scalar_or_array(np.take(array(x), array(indices).astype(np.int64), axis))
+    value, places = array(x), array(indices).astype(np.int64)
+    if places.size and value.shape[axis] == 0:
+        raise IndexError(f"axis {axis} of shape {list(value.shape)} has nothing to take")
+    return scalar_or_array(np.take(value, places, axis))
 
 
 def lower_take(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tuple[str, ...]:

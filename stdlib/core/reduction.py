@@ -8,6 +8,7 @@ from ...dsl.dims import Dims
 from ...dsl.types import Dim, DType, TensorType, Type
 from ..constants import axes, constant_bool
 from ..elementwise import Function
+from ..lowering import mean as write_mean
 from ..lowering import nan_flags, nan_of, reduce, require, tensor_type, with_nan
 from ..op import (
     Argument,
@@ -33,6 +34,7 @@ PARAMS = (
     Param("keepdims", "Keep the axes, with size 1.", True, has_default=True, default=False),
 )
 SUMS = frozenset({DType.I32, DType.I64, DType.F32, DType.F64})
+CHOOSING = {"ReduceMax": "Max", "ReduceMin": "Min"}
 MEANS = frozenset({DType.F32, DType.F64})
 BOUNDS = frozenset({DType.U8, DType.I8, DType.I32, DType.I64, DType.F32, DType.F64})
 
@@ -57,7 +59,7 @@ def over_axes(apply: Function, empty: bool = True) -> Reference:
     def reference(x: Item, axis: Literal, keepdims: bool) -> Array:
         value = array(x)
         along = None if axis is None else integers(axis)
-        if not empty and value.size == 0:
+        if not empty and nothing_along(value, along):
             raise ValueError(f"a tensor of shape {list(value.shape)} has no element to choose from")
         with np.errstate(all="ignore"):
             return apply(value, axis=along, keepdims=keepdims)
@@ -70,10 +72,15 @@ def total(x: Array, axis: "tuple[int, ...] | None", keepdims: bool) -> Array:
 
 
 def mean(x: Array, axis: "tuple[int, ...] | None", keepdims: bool) -> Array:
-    if x.size == 0:
-        raise ValueError(f"a tensor of shape {list(x.shape)} has no mean")
+    if nothing_along(x, axis):  # NaN, of which NumPy would warn
+        return np.add(total(x, axis, keepdims), x.dtype.type(np.nan))
     function: Function = np.mean
     return np.asarray(function(x, axis=axis, keepdims=keepdims), x.dtype)
+
+
+def nothing_along(x: Array, axis: "tuple[int, ...] | None") -> bool:
+    """Return whether an axis that is reduced has no elements."""
+    return 0 in (x.shape if axis is None else [x.shape[one] for one in axis])
 
 
 def lower_to(op_type: str, allowed: frozenset[DType]) -> Lowering:
@@ -86,19 +93,52 @@ def lower_to(op_type: str, allowed: frozenset[DType]) -> Lowering:
         x = emit.tensor(operands[0])
         if not listed:
             return emit.node("Identity", [x])
-        if op_type in ("ReduceMax", "ReduceMin") and 0 in found.dims:
-            raise Decline("there is no element to choose from")
-        places = [emit.axis(axis, rank) for axis in listed]
         keepdims = bool(operands[2].literal)
+        if op_type == "ReduceMean":
+            return write_mean(emit, x, found, listed, keepdims)
+        places = [emit.axis(axis, rank) for axis in listed]
         result = reduce(emit, op_type, x, places, keepdims)
-        if op_type in ("ReduceMax", "ReduceMin") and found.dtype.is_float:
+        if op_type not in CHOOSING:
+            return result
+        if not all(isinstance(found.dims[axis], int) for axis in listed):
+            result = failing_of_nothing(emit, op_type, x, result[0], places, keepdims)
+        if found.dtype.is_float:
             # ONNX Runtime's kernels pass over NaN.
             (flags,) = nan_flags(emit, x)
             (any_nan,) = reduce(emit, "ReduceMax", flags, places, keepdims)
             return with_nan(emit, any_nan, emit.constant(nan_of(found.dtype)), *result)
         return result
 
-    return lower
+    def lower_choosing(
+        emit: Emitter, operands: Sequence[Operand], results: Sequence[Type]
+    ) -> tuple[str, ...]:
+        found = tensor_type(operands[0].type)
+        literal = operands[1].literal
+        reduced = (
+            found.dims if literal is None else [found.dims[axis] for axis in integers(literal)]
+        )
+        if 0 in reduced:
+            raise Decline("there is no element to choose from")
+        if found.dtype not in SUMS and not all(isinstance(size, int) for size in reduced):
+            raise Decline("whether there is an element to choose from is not known")
+        return lower(emit, operands, results)
+
+    return lower_choosing if op_type in CHOOSING else lower
+
+
+def failing_of_nothing(
+    emit: Emitter, op_type: str, x: str, result: str, places: Sequence[int], keepdims: bool
+) -> tuple[str, ...]:
+    """Write a choice that fails, as the reference does, when there is nothing to choose from.
+
+    ONNX Runtime's kernels would give a bound of the dtype. The first element, which is looked up
+    and changes no choice, is not there then.
+    """
+    first = x
+    index = np.zeros(1 if keepdims else (), np.int64)
+    for place in sorted(places, reverse=True):
+        (first,) = emit.node("Gather", [first, emit.constant(index)], axis=place)
+    return emit.node(CHOOSING[op_type], [result, first])
 
 
 def samples(random: np.random.Generator) -> Sequence[Sample]:
@@ -145,7 +185,7 @@ OPS = (
     ),
     Op(
         name="core.mean",
-        summary="Averages along axes.",
+        summary="Averages along axes; of nothing the mean is NaN.",
         params=PARAMS,
         results=("y",),
         types=reduced(only_floats=True),

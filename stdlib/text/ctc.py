@@ -35,6 +35,8 @@ def greedy(p: Item, charset: Item, blank: "Item | Literal") -> tuple[str, Array]
     scores = array(p)
     if scores.shape[0] == 0:
         return "", np.zeros((), np.float32)
+    if scores.shape[1] == 0:
+        raise ValueError(f"`p` of shape {list(scores.shape)} has no classes")
     ids = np.argmax(scores, axis=1)
     best = np.take_along_axis(scores, ids[:, None], 1)[:, 0]
     return collapse(ids, best, charset, blank)

@@ -89,7 +89,7 @@ class Model:
 
     def check(self) -> None:
         """Run the model and compare every result, row by row, with that of the reference."""
-        results = self._run()
+        results = self.run()
         for call in self.calls:
             for number, row in enumerate(call.rows):
                 wanted = results_of(call.op, row)
@@ -97,7 +97,8 @@ class Model:
                     got = results[name][number] if call.batched else results[name]
                     same(np.asarray(want), np.asarray(got), call.op, call.label)
 
-    def _run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
+        """Return the results by the names of their tensors."""
         graph = helper.make_graph(
             self.sheet.nodes, "ops", self._inputs, self._outputs, self.sheet.initializers()
         )

@@ -1,5 +1,6 @@
 """Samples of ops as arguments: with real sizes, or with names in their place."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,14 @@ from headrace.dsl.types import (
 from headrace.stdlib.dtypes import from_numpy, to_numpy
 from headrace.stdlib.op import Argument, Item, Op, Param
 from headrace.stdlib.values import array
+
+CALCULATED = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
+}
 
 
 @dataclass(frozen=True)
@@ -136,6 +145,6 @@ class Sizes:
                 return self._values[dim]
             case DimArith(op, left, right):
                 a, b = self._evaluate(left), self._evaluate(right)
-                return {"+": a + b, "-": a - b, "*": a * b, "/": a // b, "%": a % b}[op]
+                return CALCULATED[op](a, b)
             case DimAny():
                 raise KeyError(dim)
