@@ -24,6 +24,7 @@ from .grpc.call import Methods
 from .grpc.health import health_methods
 from .grpc.methods import inference_methods
 from .http import HttpFront
+from .http_protocol import LimitedProtocol
 from .server_config import Carrier, ServerConfig
 from .service import Service
 
@@ -115,7 +116,7 @@ def _uvicorn(app: ASGIApp) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=LimitedProtocol,
             interface="asgi3",
             ws="none",
             lifespan="off",

@@ -73,14 +73,14 @@ class HttpFront:
         except _GoneError:
             return
         except BodyTooLarge as error:
-            start, body = _answer(_TOO_LARGE, _error(str(error)))
+            start, end = _answer(_TOO_LARGE, _error(str(error)))
         except Exception as error:
             fault = explain(error, request_id)
-            start, body = _answer(STATUS[fault.code], _error(fault.message))
+            start, end = _answer(STATUS[fault.code], _error(fault.message))
         else:
-            start, body = _answer(200, body, json_length, headers.get(b"accept-encoding"))
+            start, end = _answer(200, body, json_length, headers.get(b"accept-encoding"))
         await send(start)
-        await send(body)
+        await send(end)
 
 
 class _GoneError(Exception):

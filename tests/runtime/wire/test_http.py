@@ -276,6 +276,25 @@ def test_an_error_of_a_stage_is_500_and_says_where(http: httpx.Client) -> None:
     assert r"[request id: 'a\nb']" in answer.json()["error"]
 
 
+def send_for_ever(connection: socket.socket, line: bytes) -> None:
+    while True:
+        connection.sendall(line)
+
+
+@pytest.mark.parametrize("line", [b"X-A: " + b"a" * 1000 + b"\r\n", b"a" * 1000])
+def test_b29_a_head_that_does_not_end_is_400_and_takes_little_memory(
+    http: httpx.Client, one_server: Server, line: bytes
+) -> None:
+    host, _, port = str(one_server.addresses.http).rpartition(":")
+    with socket.create_connection((host, int(port))) as connection:
+        before = resident_bytes()
+        connection.sendall(b"GET /v2 HTTP/1.1\r\nX-B: ")
+        with pytest.raises(OSError):  # the server closes while there is more to send
+            send_for_ever(connection, line)
+    assert resident_bytes() - before < 16 << 20
+    assert_serves(http)
+
+
 def wait_request(gate: Gate) -> dict[str, object]:
     path = {"name": "path", "datatype": "BYTES", "shape": [1], "data": [str(gate.path)]}
     return {"inputs": [path]}
