@@ -1,0 +1,90 @@
+"""The inline driver: the caller's thread runs every stage as a flow asks for it."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ..stdlib.op import Item
+from .accept import Presenter
+from .blame import blame, late, over_limit
+from .flow import FREED, Block, Emission, Fallback, Flow, Group, Work
+from .metrics import Tally
+from .prepared import Prepared, present
+from .rows import Rows
+
+
+class Inline:
+    """Runs flows of one thread: its `tally`, the engine's `clock`, the request's `deadline`."""
+
+    __slots__ = ("_clock", "_deadline", "_name", "_pipeline", "_tally")
+
+    def __init__(
+        self,
+        pipeline: Prepared,
+        tally: Tally,
+        clock: Callable[[], float],
+        deadline: float | None,
+    ) -> None:
+        self._pipeline, self._tally, self._clock = pipeline, tally, clock
+        self._deadline, self._name = deadline, pipeline.plan.name
+
+    def finish(self, flow: Flow) -> list[Rows]:
+        """Run a flow to its end; it emits nothing."""
+        reached = self._next(flow)
+        if isinstance(reached, Emission):
+            raise AssertionError("a pipeline that is no stream has emitted")
+        return reached
+
+    def emitted(self, flow: Flow, presenters: Sequence[Presenter]) -> Iterator[dict[str, Item]]:
+        """Run the flow of a stream; yield what it emits."""
+        while isinstance(reached := self._next(flow), Emission):
+            yield present(presenters, reached.columns)
+
+    def _next(self, flow: Flow) -> list[Rows] | Emission:
+        """Run a flow, from its start or its last emission, to the next or to its results."""
+        cells, deadline, clock = self._tally.stages, self._deadline, self._clock
+        try:
+            work = next(flow)
+            while True:
+                if work.__class__ is not Work:
+                    if isinstance(work, Emission):
+                        return work
+                    if isinstance(work, Fallback):
+                        cell = self._tally.pipelines[self._pipeline.index]
+                        cell.fall_back(str(work.place), work.code.value)
+                    work = next(flow)
+                    continue
+                assert isinstance(work, Work)
+                if deadline is not None and clock() >= deadline:
+                    raise late(self._name, work)
+                guard, stage = work.group.guard, work.stage
+                try:
+                    if guard is not None and guard.over(clock()):
+                        raise over_limit(self._name, work)
+                    results = stage.run(work.columns, work.group.count, cells[stage.index])
+                    if guard is not None and guard.over(clock()):
+                        raise over_limit(self._name, work)
+                except Exception as error:
+                    work = flow.throw(blame(error, work, self._name))
+                else:
+                    work = flow.send(results)
+        except StopIteration as stop:
+            return stop.value
+
+    def call_all(self, block: Block, slots: list[Rows], group: Group) -> list[Rows]:
+        """Do as `finish` would, for a block that is nothing but calls."""
+        deadline = self._deadline
+        for call, frees in block.calls or ():
+            columns = [slots[slot] for slot in call.inputs]
+            if deadline is not None and self._clock() >= deadline:
+                raise late(self._name, Work(call.stage, columns, group, call.place))
+            stage = call.stage
+            try:
+                results = stage.run(columns, group.count, self._tally.stages[stage.index])
+            except Exception as error:
+                work = Work(stage, columns, group, call.place)
+                fault = blame(error, work, self._name)
+                raise fault from fault.__cause__
+            for slot, column in zip(call.outputs, results, strict=True):
+                slots[slot] = column
+            for slot in frees:
+                slots[slot] = FREED
+        return [slots[slot] for slot in block.results]

@@ -1,0 +1,116 @@
+"""What a stream emits, on its way to the caller: all of it together, or one by one.
+
+A stream that is read one by one has room for a few responses that nobody has read yet. When that
+is full the request is parked, which costs no thread, and goes on when half of it has been read.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+from ..stdlib.op import Item
+from .request import Code, Fault, RequestError
+from .task import Task
+
+Result = TypeVar("Result")
+
+ROOM: Final = 16
+"""Responses of one stream that may wait for their reader."""
+
+
+def gathered(names: Sequence[str], emitted: Sequence[dict[str, Item]]) -> dict[str, Item]:
+    """Return what a stream has emitted as a list for each result, in the order sent."""
+    return {name: [one[name] for one in emitted] for name in names}
+
+
+class Stream(Generic[Result]):
+    """The receiver of a stream's responses: `emit`, `give` and `fail` are the engine's side.
+
+    `notify` is called, by whatever thread, when there is something to take; it must not block.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[dict[str, Item]], Result],
+        notify: Callable[[], None],
+        drop: Callable[[Task], None],
+        resume: Callable[[Task], None],
+    ) -> None:
+        self._make, self._notify, self._drop, self._resume = make, notify, drop, resume
+        self._lock = threading.Lock()
+        self._waiting: deque[Result] = deque()
+        self._parked = self._cancelled = self._over = False
+        self._fault: Fault | None = None
+        self.task: Task | None = None
+
+    def emit(self, outputs: dict[str, Item]) -> bool:
+        """Take one response; False when the request must wait until `resume` is called."""
+        made = self._make(outputs)
+        with self._lock:
+            self._waiting.append(made)
+            self._parked = room = len(self._waiting) >= ROOM
+        self._notify()
+        return not room
+
+    def give(self, outputs: dict[str, Item]) -> None:
+        """Note that there will be no more; a stream has no results but those it has emitted."""
+        del outputs
+        self._end(None)
+
+    def fail(self, fault: Fault) -> None:
+        """Note that the request has failed; what it has emitted can still be taken."""
+        self._end(fault)
+
+    def take(self) -> list[Result]:
+        """Return the responses that wait, which makes room for more."""
+        with self._lock:
+            taken = list(self._waiting)
+            self._waiting.clear()
+            parked, self._parked = self._parked, False
+        if parked and self.task is not None:
+            self._resume(self.task)
+        return taken
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to take, now and later; raises the request's fault."""
+        with self._lock:
+            if self._waiting or not self._over:
+                return False
+            if self._fault is not None:
+                raise self._fault
+            return True
+
+    def cancel(self) -> None:
+        """Drop what is left of the request, if it is not over."""
+        task = self.task
+        with self._lock:
+            if self._over:
+                return
+            self._over = self._cancelled = True
+            self._waiting.clear()
+        if task is not None:
+            self._drop(task)
+
+    def _end(self, fault: Fault | None) -> None:
+        with self._lock:
+            self._over = True
+            self._fault = None if self._cancelled else fault
+        self._notify()
+
+
+def require_stream(name: str, stream: bool) -> None:
+    """Raise RequestError when a pipeline that is none is to be read as a stream."""
+    if not stream:
+        raise RequestError(f"`{name}` is no stream: it answers once", pipeline=name)
+
+
+def require_one_answer(name: str, stream: bool) -> None:
+    """Raise a fault when a stream is called where only one response can be given."""
+    if stream:
+        raise Fault(
+            Code.UNSUPPORTED,
+            f"`{name}` is a stream and answers more than once: call it with ModelStreamInfer",
+            pipeline=name,
+        )
