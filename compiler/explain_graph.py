@@ -22,15 +22,18 @@ from ..stdlib.op import Literal
 from .batch_points import batch_point
 from .graph import (
     Constant,
+    Emit,
     For,
     FunctionCall,
     Graph,
     If,
+    Loop,
     Match,
     ModelCall,
     Node,
     Region,
     Transfer,
+    Try,
     Value,
 )
 from .map_dims import map_dims
@@ -56,7 +59,9 @@ def explain_graph(graph: Graph, directory: Path, *, placed: bool = False) -> str
     """Return the text of a graph; with `placed`, devices and the headers of segments as well."""
     writer = _Writer(graph, directory, placed)
     title = writer.title()
-    writer.params(graph.body.params, "")
+    count = len(graph.signature.params)
+    writer.params(graph.body.params[:count], "")
+    writer.params(graph.body.params[count:], "state ")
     writer.region(graph.body, "")
     return f"{title}\n{_aligned(writer.lines)}"
 
@@ -81,8 +86,10 @@ class _Writer:
         results = [f"{result.name}: {self._type(result.type)}" for result in signature.results]
         batch = f" batch {graph.batch}" if graph.batch is not None else ""
         deadline = f" deadline {graph.deadline:g} s" if graph.deadline is not None else ""
-        types = f"({', '.join(params)}) -> ({', '.join(results)})"
-        return f"pipeline {graph.name}{types}{batch}{deadline}"
+        arrow = "-> stream" if graph.stream else "->"
+        types = f"({', '.join(params)}) {arrow} ({', '.join(results)})"
+        idle = f" per sequence idle {graph.idle:g} s" if graph.idle is not None else ""
+        return f"pipeline {graph.name}{types}{batch}{deadline}{idle}"
 
     def params(self, values: tuple[Value, ...], indent: str) -> None:
         for value in values:
@@ -90,7 +97,8 @@ class _Writer:
             text = f"{indent}{self._number(value)} {value.name}"
             self.lines.append(Line(text, self._type(value.type), "", place))
 
-    def region(self, region: Region, indent: str, *, filtered: bool = False) -> None:
+    def region(self, region: Region, indent: str, last: str = "") -> None:
+        """`last` says what the region's last result is for, when it is no value it gives."""
         for node in region.nodes:
             if isinstance(node.kind, Constant):
                 value = node.outputs[0]
@@ -98,8 +106,15 @@ class _Writer:
             else:
                 self._node(node, indent)
         given = [self.shown[value] for value in region.results]
-        kept = f" when {given.pop()}" if filtered else ""
-        self.lines.append(Line(f"{indent}-> {', '.join(given)}{kept}", note=True))
+        if region is self.graph.body and self.graph.states:
+            end = len(given) - len(self.graph.states)
+            pairs = zip(self.graph.states, given[end:], strict=True)
+            listed = ", ".join(f"{state.field.name} = {text}" for state, text in pairs)
+            self.lines.append(Line(f"{indent}next {listed}", note=True))
+            del given[end:]
+        end = f" {last} {given.pop()}" if last else ""
+        if given or not self.graph.stream:
+            self.lines.append(Line(f"{indent}-> {', '.join(given)}{end}", note=True))
 
     def _node(self, node: Node, indent: str) -> None:
         if self.placed and calls_out(node):
@@ -125,8 +140,7 @@ class _Writer:
             if heading:
                 self.lines.append(Line(indent + heading, note=True))
             self.params(region.params, indent + INDENT)
-            filtered = isinstance(node.kind, For) and node.kind.filtered
-            self.region(region, indent + INDENT, filtered=filtered)
+            self.region(region, indent + INDENT, _last_result(node))
 
     def _header(self, node: Node) -> str:
         why = batch_point(self.graph, node).why
@@ -158,6 +172,16 @@ class _Writer:
         return DimVar(f"{dim.name}'{index + 1}") if index else DimVar(dim.name)
 
 
+def _last_result(node: Node) -> str:
+    match node.kind:
+        case For(filtered=True):
+            return "when"
+        case Loop(stops=True):
+            return "stop when"
+        case _:
+            return ""
+
+
 def _what(node: Node, inputs: list[str]) -> str:
     match node.kind:
         case If():
@@ -166,6 +190,12 @@ def _what(node: Node, inputs: list[str]) -> str:
             return f"match {inputs[0]}"
         case For():
             return f"for {', '.join(inputs)}"
+        case Loop():
+            return f"loop ({', '.join(inputs[1:])}) max {inputs[0]}"
+        case Try(within=within):
+            return "try" if within is None else f"try within {within:g} s"
+        case Emit():
+            return f"emit {', '.join(inputs)}"
         case Transfer(device=device):
             return f"copy {inputs[0]} to {device}"
         case _:
@@ -174,7 +204,7 @@ def _what(node: Node, inputs: list[str]) -> str:
 
 def _heading(node: Node, index: int) -> str:
     match node.kind:
-        case If():
+        case If() | Try():
             return "else" if index == 1 else ""
         case Match(cases=cases) if index < len(cases):
             return f"case {' | '.join(literal_text(literal) for literal in cases[index])}"

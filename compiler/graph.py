@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..dsl.source import Span
-from ..dsl.types import Dim, Signature, Type
+from ..dsl.types import Dim, Field, Signature, Type
 from ..stdlib.op import Literal, Op
 from .profile import Profile
 
@@ -77,13 +77,38 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """Input 0 is the most iterations; the others start what the region's parameters carry.
+
+    The region's results are what `next` gives; with `stops` its last result is a bool that says
+    whether this iteration was the last. Outputs are what was carried in the end.
+    """
+
+    stops: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """Regions are the body and what runs where that fails or takes longer than `within` s."""
+
+    within: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Sends its inputs, one a result of the pipeline, to the caller and goes on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Transfer:
     """A copy to another device's memory; inserted by placement only."""
 
     device: str
 
 
-Kind: TypeAlias = Constant | OpCall | ModelCall | FunctionCall | If | Match | For | Transfer
+Kind: TypeAlias = (
+    Constant | OpCall | ModelCall | FunctionCall | If | Match | For | Loop | Try | Emit | Transfer
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,9 +239,19 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    """One pipeline. `body.params` stand for `signature.params`, `body.results` for its results.
+class StateVariable:
+    """A value that is kept from one request of a sequence to the next."""
 
+    field: Field
+    initial: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One pipeline. `body.params` stand for `signature.params` and behind them for `states`,
+    `body.results` for the results and behind them for what the states become.
+
+    A `stream` has no results in the end: those of its signature are what each `Emit` sends.
     `defaults` holds a pair (known, literal) for each parameter; `profile` what models took where
     the pipeline was measured.
     """
@@ -232,6 +267,9 @@ class Graph:
     batch: int | None = None
     deadline: float | None = None
     profile: Profile | None = None
+    stream: bool = False
+    states: tuple[StateVariable, ...] = ()
+    idle: float | None = None  # seconds that states are kept; None: not per sequence
 
     def model(self, name: str) -> ModelDef:
         return next(model for model in self.models if model.name == name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
 from .arena import Buffer, assign_offsets
-from .graph import Constant, For, Graph, If, Match, Node, Region, Transfer, Value
+from .graph import Constant, For, Graph, If, Loop, Match, Node, Region, Transfer, Try, Value
 from .plan import MemoryPlan
 from .stage_settings import device_of
 
@@ -25,13 +25,23 @@ BYTES: Mapping[DType, int] = {
 
 def plan_memory(graph: Graph) -> tuple[MemoryPlan, ...]:
     """Return the memory of a placed pipeline on each device that it uses or has a budget for."""
+    life = _life_of(graph)
+    budgets = dict(graph.settings.memory)
+    devices = sorted({*life.device.values(), *budgets})
+    return tuple(_plan_device(life, device, budgets.get(device)) for device in devices)
+
+
+def buffers_of(graph: Graph, device: str) -> tuple[Buffer, ...]:
+    """Return the values on a device whose size is known, as buffers in the order they are made."""
+    return _buffers(_life_of(graph), device)[0]
+
+
+def _life_of(graph: Graph) -> "_Life":
     life = _Life(graph)
     life.walk(graph.body, graph.batch or 1)
     for value in graph.body.results:
         life.use(value, life.step)
-    budgets = dict(graph.settings.memory)
-    devices = sorted({*life.device.values(), *budgets})
-    return tuple(_plan_device(life, device, budgets.get(device)) for device in devices)
+    return life
 
 
 @dataclass(slots=True)
@@ -59,6 +69,10 @@ class _Life:
 
     def _regions(self, node: Node, rows: int | None) -> None:
         before = self.step
+        if isinstance(node.kind, Loop):
+            # what a turn starts with lives as long as a start value would: two copies in turn
+            starts = zip(node.regions[0].params, node.inputs[1:], strict=True)
+            self.same.update({param: [start] for param, start in starts})
         for inner in node.regions:
             self.walk(inner, rows)
             self.step += 1
@@ -93,7 +107,7 @@ def _rows_inside(node: Node, rows: int | None) -> int | None:
             counts = [_length(value.type) for value in node.inputs]
             known = [count for count in counts if count is not None]
             return rows * min(known) if rows is not None and known else None
-        case If() | Match():
+        case If() | Match() | Try() | Loop():
             return rows
         case _:
             return rows
@@ -110,6 +124,13 @@ def _length(type: Type) -> int | None:
 
 
 def _plan_device(life: _Life, device: str, budget: int | None) -> MemoryPlan:
+    buffers, unplanned = _buffers(life, device)
+    arena = assign_offsets(buffers)
+    return MemoryPlan(life.graph.name, device, arena.peak, arena.lower_bound, budget, unplanned)
+
+
+def _buffers(life: _Life, device: str) -> tuple[tuple[Buffer, ...], tuple[str, ...]]:
+    """Return the buffers of a device, and the names of values of unknown size."""
     buffers: list[Buffer] = []
     unplanned: dict[str, None] = {}
     for value, first in life.first.items():
@@ -120,10 +141,7 @@ def _plan_device(life: _Life, device: str, budget: int | None) -> MemoryPlan:
             unplanned[value.name] = None
         else:
             buffers.append(Buffer(value.name, size * rows, first, life.last[value]))
-    arena = assign_offsets(buffers)
-    return MemoryPlan(
-        life.graph.name, device, arena.peak, arena.lower_bound, budget, tuple(unplanned)
-    )
+    return tuple(buffers), tuple(unplanned)
 
 
 def bytes_of(type: Type) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from ..dsl.types import TensorType
 from ..stdlib.op import Decline
-from .graph import For, Graph, ModelCall, ModelDef, Node, Region, Value
+from .graph import For, Graph, Loop, ModelCall, ModelDef, Node, Region, Try, Value
 from .graph_pass import Declined
 from .rewrite import Uses, is_pure, opaque_before, type_dims, walk
 from .stage_settings import device_of, settings_of
@@ -151,8 +151,15 @@ class Grouping:
         region = self.uses.region[second]
         if self.uses.region[first] is not region:
             owner = self.uses.owner.get(region)
-            each = owner is not None and isinstance(owner.kind, For)
-            how = "for each item of a `for`" if each else "only in one arm"
+            match owner.kind if owner is not None else None:
+                case For():
+                    how = "for each item of a `for`"
+                case Loop():
+                    how = "in each turn of a `loop`"
+                case Try():
+                    how = "under a `try`"
+                case _:
+                    how = "only in one arm"
             raise Decline(f"`{second.stage}` runs {how}")
         one, other = device_of(self.graph, first), device_of(self.graph, second)
         if one != other:

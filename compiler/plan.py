@@ -155,6 +155,41 @@ class EachStep:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopStep:
+    """Run `body` again and again, at most `maximum` times a row, with what it carries.
+
+    `body.params` take the carried values and `body.results` give the next ones; with `stops` the
+    last of them says which rows have had their last turn. Outputs are what each row carried then.
+    """
+
+    maximum: int
+    carried: tuple[int, ...]
+    body: "Block"
+    stops: bool
+    outputs: tuple[int, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class TryStep:
+    """Rows that fail in `body`, or take longer than `within` seconds, go through `orelse`."""
+
+    body: "Block"
+    orelse: "Block"
+    within: float | None
+    outputs: tuple[int, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class EmitStep:
+    """Send one response, a value for each result of the pipeline, and go on."""
+
+    inputs: tuple[int, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class TransferStep:
     """Copy a slot's values to a device's memory ("cpu", "sim", "gpu:0")."""
 
@@ -177,7 +212,17 @@ class CheckStep:
     place: Place
 
 
-Step: TypeAlias = CallStep | BranchStep | SwitchStep | EachStep | TransferStep | CheckStep
+Step: TypeAlias = (
+    CallStep
+    | BranchStep
+    | SwitchStep
+    | EachStep
+    | LoopStep
+    | TryStep
+    | EmitStep
+    | TransferStep
+    | CheckStep
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +249,18 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class StateVariable:
+    """A value that is kept from one request of a sequence to the next."""
+
+    field: Field
+    initial: Literal
+
+
+@dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """One pipeline. `subsets` is filled lazily by the runtime, never stored: a caller may ask for
+    """One pipeline. The body of a `stream` gives nothing in the end: `results` are what each
+    EmitStep sends. The last parameters of the body are `states`, its last results what they become;
+    they are kept for `idle` seconds (None: the pipeline is not per sequence). `subsets` is filled lazily by the runtime, never stored: a caller may ask for
     some results only, and steps that feed none of them must not run."""
 
     name: str
@@ -216,6 +271,9 @@ class PipelinePlan:
     deadline: float | None
     queueing: Queueing | None
     place: Place
+    stream: bool = False
+    states: tuple[StateVariable, ...] = ()
+    idle: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,12 @@ from .plan import (
     CallStep,
     CheckStep,
     EachStep,
+    EmitStep,
+    LoopStep,
     Step,
     SwitchStep,
     TransferStep,
+    TryStep,
 )
 
 
@@ -22,9 +25,11 @@ def blocks_of(step: Step) -> tuple[Block, ...]:
             return (step.then, step.orelse)
         case SwitchStep():
             return (*(block for _, block in step.cases), step.default)
-        case EachStep():
+        case EachStep() | LoopStep():
             return (step.body,)
-        case CallStep() | TransferStep() | CheckStep():
+        case TryStep():
+            return (step.body, step.orelse)
+        case CallStep() | EmitStep() | TransferStep() | CheckStep():
             return ()
         case _:
             assert_never(step)

@@ -14,16 +14,19 @@ from .block_uses import BlockUses, Uses
 from .graph import (
     Check,
     Constant,
+    Emit,
     For,
     FunctionCall,
     Graph,
     If,
+    Loop,
     Match,
     ModelCall,
     Node,
     OpCall,
     Region,
     Transfer,
+    Try,
     Value,
 )
 from .places import place_of
@@ -34,12 +37,16 @@ from .plan import (
     CheckStep,
     Declined,
     EachStep,
+    EmitStep,
+    LoopStep,
     Parameter,
     PipelinePlan,
     Queueing,
+    StateVariable,
     Step,
     SwitchStep,
     TransferStep,
+    TryStep,
 )
 from .plan import Check as PlannedCheck
 from .segments import Segments
@@ -74,6 +81,9 @@ def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Planned:
         deadline=graph.deadline,
         queueing=queueing and Queueing(queueing.size, queueing.timeout, queueing.on_timeout),
         place=place_of(graph.span, directory),
+        stream=graph.stream,
+        states=tuple(StateVariable(one.field, one.initial) for one in graph.states),
+        idle=graph.idle,
     )
     declined = tuple(
         Declined(
@@ -145,6 +155,12 @@ class _Planning:
             case For(filtered=filtered):
                 types = tuple(value.type for value in node.outputs)
                 return EachStep(inputs, blocks[0], filtered, outputs, types, place)
+            case Loop(stops=stops):
+                return LoopStep(inputs[0], inputs[1:], blocks[0], stops, outputs, place)
+            case Try(within=within):
+                return TryStep(blocks[0], blocks[1], within, outputs, place)
+            case Emit():
+                return EmitStep(inputs, place)
             case Transfer(device=device):
                 return TransferStep(inputs[0], outputs[0], device, place)
             case Constant():

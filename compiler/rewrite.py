@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..dsl.linear import linear, to_dim, variables
 from ..dsl.types import Dim, DimAny, DimVar, ListType, OptionalType, TensorType, Type
 from ..stdlib.op import Effects
-from .graph import Check, Constant, FunctionCall, Graph, Node, OpCall, Region, Value
+from .graph import Check, Constant, Emit, FunctionCall, Graph, Node, OpCall, Region, Value
 
 
 def walk(region: Region) -> Iterator[Node]:
@@ -30,6 +30,8 @@ def is_pure(graph: Graph, node: Node) -> bool:
             return op.effects is Effects.PURE
         case FunctionCall(name):
             return graph.function(name).pure
+        case Emit():
+            return False
         case _:
             return all(is_pure(graph, inner) for region in node.regions for inner in region.nodes)
 

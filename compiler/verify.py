@@ -21,10 +21,12 @@ from ..dsl.types import (
 )
 from .graph import (
     Constant,
+    Emit,
     For,
     FunctionCall,
     Graph,
     If,
+    Loop,
     Match,
     ModelCall,
     ModelDef,
@@ -32,6 +34,7 @@ from .graph import (
     OpCall,
     Region,
     Transfer,
+    Try,
     Value,
 )
 
@@ -58,9 +61,13 @@ def _verify(graph: Graph) -> None:
     signature = graph.signature
     if len(graph.defaults) != len(signature.params):
         raise GraphError(f"{len(graph.defaults)} defaults for {len(signature.params)} parameters")
-    _require_fields("the body's parameters", graph.body.params, signature.params)
+    kept = tuple(state.field for state in graph.states)
+    if kept and graph.idle is None:
+        raise GraphError("keeps state and is not per sequence")
+    _require_fields("the body's parameters", graph.body.params, (*signature.params, *kept))
     _Walk(graph).region(graph.body)
-    _require_fields("the body's results", graph.body.results, signature.results)
+    results = () if graph.stream else signature.results
+    _require_fields("the body's results", graph.body.results, (*results, *kept))
 
 
 @dataclass(slots=True)
@@ -141,6 +148,18 @@ class _Walk:
                 _verify_arms(node)
             case For():
                 _verify_for(node, node.kind)
+            case Loop():
+                _verify_loop(node, node.kind)
+            case Try(within=within):
+                _require_counts(node, 0, len(node.outputs), 2)
+                if within is not None and within <= 0:
+                    raise GraphError("has no time for its body")
+                _verify_arms(node)
+            case Emit():
+                if not self.graph.stream:
+                    raise GraphError("emits, and the pipeline is no stream")
+                _require_fields("what is emitted", node.inputs, self.graph.signature.results)
+                _require_counts(node, len(node.inputs), 0, 0)
             case Transfer(device=device):
                 _require_counts(node, 1, 1, 0)
                 if not device or node.inputs[0].type != node.outputs[0].type:
@@ -192,6 +211,26 @@ def _verify_for(node: Node, kind: For) -> None:
         _require_form(body.results[-1], BOOL, "what says which items are kept")
     for result, output in zip(body.results, node.outputs, strict=False):
         _require_form(result, _item_of(output), f"a gathered `{result.name}`")
+
+
+def _verify_loop(node: Node, kind: Loop) -> None:
+    carried = len(node.outputs)
+    _require_counts(node, carried + 1, carried, 1)
+    most, (body,) = node.inputs[0].type, node.regions
+    if not isinstance(most, TensorType) or most.dims or not most.dtype.is_integer:
+        raise GraphError(f"has a bound that is {most}")
+    if (len(body.params), len(body.results)) != (carried, carried + kind.stops):
+        raise GraphError(
+            f"carries {carried} values, with {len(body.params)} parameters and "
+            f"{len(body.results)} results"
+        )
+    if kind.stops:
+        _require_form(body.results[-1], BOOL, "what says when to stop")
+    for start, param, result, output in zip(
+        node.inputs[1:], body.params, body.results, node.outputs, strict=False
+    ):
+        for value in (start, result, output):
+            _require_form(value, param.type, f"the carried `{param.name}`")
 
 
 def _item_of(value: Value) -> Type:

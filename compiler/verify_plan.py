@@ -16,6 +16,8 @@ from .plan import (
     CallStep,
     CheckStep,
     EachStep,
+    EmitStep,
+    LoopStep,
     OnnxSegment,
     OpSegment,
     PipelinePlan,
@@ -26,7 +28,9 @@ from .plan import (
     Step,
     SwitchStep,
     TransferStep,
+    TryStep,
 )
+from .plan_walk import steps_of
 
 
 def verify_plan(plan: Plan) -> None:
@@ -93,8 +97,16 @@ def _verify_policies(what: str, batching: Batching | None, queueing: Queueing | 
 def _verify_pipeline(pipeline: PipelinePlan, segments: tuple[Segment, ...]) -> None:
     body = pipeline.body
     _require(not body.captures, "the outermost block captures")
-    _require(len(body.params) == len(pipeline.parameters), "parameters and slots differ")
-    _require(len(body.results) == len(pipeline.results), "results and slots differ")
+    kept = len(pipeline.states)
+    _require(pipeline.idle is None or pipeline.idle > 0, "states are kept for no time")
+    _require(not kept or pipeline.idle is not None, "states without a sequence")
+    _require(len(body.params) == len(pipeline.parameters) + kept, "parameters and slots differ")
+    results = kept if pipeline.stream else len(pipeline.results) + kept
+    _require(len(body.results) == results, "results and slots differ")
+    for step in steps_of(body):
+        if isinstance(step, EmitStep):
+            _require(pipeline.stream, f"{step.place}: what is no stream emits")
+            _require(len(step.inputs) == len(pipeline.results), "what is emitted is no result")
     _require(pipeline.batch is None or pipeline.batch >= 1, "a batch of no rows")
     _verify_block(body, frozenset(), segments)
 
@@ -134,6 +146,12 @@ def _inputs(step: Step) -> tuple[int, ...]:
             return (step.subject,)
         case EachStep():
             return step.iterables
+        case LoopStep():
+            return (step.maximum, *step.carried)
+        case TryStep():
+            return ()
+        case EmitStep():
+            return step.inputs
         case TransferStep():
             return (step.source,)
         case CheckStep():
@@ -144,7 +162,7 @@ def _outputs(step: Step) -> tuple[int, ...]:
     match step:
         case TransferStep():
             return (step.target,)
-        case CheckStep():
+        case CheckStep() | EmitStep():
             return ()
         case _:
             return step.outputs
@@ -168,7 +186,18 @@ def _verify_step(step: Step, live: frozenset[int], segments: tuple[Segment, ...]
             kept = len(step.outputs) + step.filtered
             _require(len(step.body.results) == kept, "a body gives another number of results")
             _verify_block(step.body, live, segments)
-        case TransferStep() | CheckStep():
+        case LoopStep():
+            carried = len(step.outputs)
+            _require(len(step.carried) == carried, "what is carried and outputs differ")
+            _require(len(step.body.params) == carried, "a loop carries something else")
+            kept = carried + step.stops
+            _require(len(step.body.results) == kept, "a loop gives another number of results")
+            _verify_block(step.body, live, segments)
+        case TryStep():
+            _require(step.within is None or step.within > 0, "a `try` has no time")
+            for arm in (step.body, step.orelse):
+                _verify_arm(arm, live, len(step.outputs), segments)
+        case TransferStep() | CheckStep() | EmitStep():
             pass
         case _:
             assert_never(step)

@@ -26,7 +26,9 @@ def show_signature(pipeline: PipelinePlan) -> str:
     params = ", ".join(_show_parameter(parameter) for parameter in pipeline.parameters)
     results = ", ".join(map(str, pipeline.results))
     batch = f" batch {pipeline.batch}" if pipeline.batch is not None else ""
-    return f"{pipeline.name}({params}) -> ({results}){batch}"
+    arrow = "-> stream" if pipeline.stream else "->"
+    idle = f" per sequence idle {pipeline.idle:g} s" if pipeline.idle is not None else ""
+    return f"{pipeline.name}({params}) {arrow} ({results}){batch}{idle}"
 
 
 def _show_parameter(parameter: Parameter) -> str:

@@ -9,12 +9,17 @@ from ..compiler.plan import (
     CallStep,
     CheckStep,
     EachStep,
+    EmitStep,
+    LoopStep,
     SwitchStep,
     TransferStep,
+    TryStep,
 )
 from ..compiler.plan import Step as PlannedStep
+from .attempts import Try
 from .control import Compare, Each, Switch
 from .flow import Block, Call, Step
+from .iterate import Emit, Loop
 from .stage import Stage
 
 
@@ -50,6 +55,25 @@ def bind_block(
                     planned.result_types,
                     planned.place,
                 )
+            case LoopStep():
+                return Loop(
+                    planned.maximum,
+                    planned.carried,
+                    bound(planned.body),
+                    planned.stops,
+                    planned.outputs,
+                    planned.place,
+                )
+            case TryStep():
+                return Try(
+                    bound(planned.body),
+                    bound(planned.orelse),
+                    planned.within,
+                    planned.outputs,
+                    planned.place,
+                )
+            case EmitStep():
+                return Emit(planned.inputs)
             case CheckStep():
                 return Compare(planned.check, planned.sizes, planned.stage, planned.place)
             case _:

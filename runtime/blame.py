@@ -50,6 +50,17 @@ def own_fault(error: Exception, pipeline: str) -> Fault:
     return fault
 
 
+def over_limit(pipeline: str, work: Work) -> Fault:
+    """Return the fault of a work that a `try` has no more time for."""
+    return Fault(
+        Code.DEADLINE,
+        "it took longer than its `try` allows",
+        pipeline=pipeline,
+        stage=work.stage.name,
+        place=work.place,
+    )
+
+
 def late(pipeline: str, work: Work | None = None) -> Fault:
     """Return the fault of a request whose time is up."""
     return Fault(

@@ -7,7 +7,7 @@ worker threads of `threads.py`, which are started at the first use.
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -16,17 +16,19 @@ from typing import NoReturn, TypeVar
 
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
-from .blame import blame, late, own_fault
-from .flow import FREED, Block, Flow, Group, Work
+from .blame import own_fault
+from .inline import Inline
 from .load import Progress, Stages
-from .metrics import Metrics, Snapshot, Tally
+from .metrics import Metrics, Snapshot
 from .pending import Pending
 from .prepared import Prepared, nothing, present
-from .request import Code, Fault, Request, RequestError, Response
+from .request import Code, Fault, InSequence, Request, RequestError, Response
 from .rows import Rows
 from .scheduler import Scheduler
+from .streams import Stream, gathered, require_stream
 from .task import Task
 from .threads import Workers
+from .turns import Sequences
 
 Result = TypeVar("Result")
 
@@ -38,12 +40,14 @@ CHEAP_SECONDS = 200e-6
 class EngineConfig:
     """`workers` threads run what is submitted (None: one a core); `intra_op_threads` are those of
     one model run (None: the cores divided by the workers). `queue_size` bounds the requests of
-    one pipeline that wait to start, where its schedule says nothing. `clock` is monotonic, in
+    one pipeline that wait to start, where its schedule says nothing; `sequences` how many of one
+    pipeline are kept at once. `clock` is monotonic, in
     seconds; deadlines are told on it."""
 
     workers: int | None = None
     intra_op_threads: int | None = None
     queue_size: int = 1024
+    sequences: int = 4096
     clock: Callable[[], float] = time.monotonic
 
     def resolved(self) -> tuple[int, int]:
@@ -62,14 +66,23 @@ class Engine:
         config: EngineConfig | None = None,
         *,
         progress: Progress | None = None,
+        sequences: Mapping[str, Sequences] | None = None,
     ) -> None:
+        """`sequences` are those of another engine with the same plan, None for its own."""
         self.plan = plan
         self.config = config or EngineConfig()
         workers, threads = self.config.resolved()
         self._clock = self.config.clock
         self._stages = Stages(plan, threads, alone=workers == 1, progress=progress)
+        self.sequences = sequences if sequences is not None else self._sequences()
         self._pipelines = {
-            pipeline.name: Prepared(pipeline, i, self._stages.all, self._stages.transfer)
+            pipeline.name: Prepared(
+                pipeline,
+                i,
+                self._stages.all,
+                self._stages.transfer,
+                self.sequences.get(pipeline.name),
+            )
             for i, pipeline in enumerate(plan.pipelines)
         }
         self._metrics = Metrics(
@@ -83,7 +96,9 @@ class Engine:
     def call(self, request: Request) -> Response:
         """Answer in this thread; raises Fault."""
         pipeline = self.pipeline(request.pipeline)
-        outputs = self.run(pipeline, request.inputs, request.outputs, request.deadline)
+        outputs = self.run(
+            pipeline, request.inputs, request.outputs, request.deadline, request.sequence
+        )
         return Response(request.id, outputs)
 
     def pipeline(self, name: str) -> Prepared:
@@ -100,8 +115,12 @@ class Engine:
         inputs: Mapping[str, object],
         outputs: tuple[str, ...] | None = None,
         deadline: float | None = None,
+        sequence: InSequence | None = None,
     ) -> dict[str, Item]:
-        """Answer in this thread with the results by name; raises Fault."""
+        """Answer in this thread with the results by name; raises Fault.
+
+        Of a stream each result is the list of what it has emitted.
+        """
         if self._closed:
             raise Fault(Code.UNAVAILABLE, "the engine takes no more requests")
         tally = self._metrics.tally()
@@ -113,15 +132,17 @@ class Engine:
                 return nothing(presenters)
             if pipeline.plan.deadline is not None:
                 deadline = pipeline.deadline(self._clock(), deadline)
-            group = pipeline.group(columns)
-            if block.calls is not None:
-                results = self._call_all(
-                    pipeline, block, block.fill(columns, group), group, tally, deadline
-                )
+            group, inline = pipeline.group(columns), Inline(pipeline, tally, self._clock, deadline)
+            if sequence is not None or pipeline.sequences is not None:
+                answer = _in_turn(pipeline, sequence, outputs, columns, inline, deadline)
+            elif block.calls is not None:
+                results = inline.call_all(block, block.fill(columns, group), group)
+                answer = present(presenters, results)
+            elif pipeline.plan.stream:
+                emitted = list(inline.emitted(block.start(columns, group), presenters))
+                answer = gathered(pipeline.names, emitted)
             else:
-                flow = block.start(columns, group)
-                results = self._drive(pipeline, flow, tally, deadline)
-            answer = present(presenters, results)
+                answer = present(presenters, inline.finish(block.start(columns, group)))
         except Exception as error:
             self._refuse(pipeline, error)
         seconds = perf_counter() - start
@@ -131,51 +152,101 @@ class Engine:
         pipeline.measured(seconds)
         return answer
 
-    def _drive(
-        self, pipeline: Prepared, flow: Flow, tally: Tally, deadline: float | None
-    ) -> list[Rows]:
-        cells = tally.stages
-        try:
-            work = next(flow)
-            while True:
-                if deadline is not None and self._clock() >= deadline:
-                    raise late(pipeline.plan.name, work)
-                stage = work.stage
-                try:
-                    results = stage.run(work.columns, work.group.count, cells[stage.index])
-                except Exception as error:
-                    work = flow.throw(blame(error, work, pipeline.plan.name))
-                else:
-                    work = flow.send(results)
-        except StopIteration as stop:
-            return stop.value
-
-    def _call_all(
+    def stream(
         self,
         pipeline: Prepared,
-        block: Block,
-        slots: list[Rows],
-        group: Group,
-        tally: Tally,
+        inputs: Mapping[str, object],
+        deadline: float | None = None,
+    ) -> Iterator[dict[str, Item]]:
+        """Answer in this thread, one response of a stream after the other, as they are asked for.
+
+        Raises RequestError at once, and other faults where they happen.
+        """
+        if self._closed:
+            raise Fault(Code.UNAVAILABLE, "the engine takes no more requests")
+        require_stream(pipeline.plan.name, pipeline.plan.stream)
+        try:
+            columns = pipeline.accept(inputs)
+        except Exception as error:
+            self._refuse(pipeline, error)
+        if pipeline.plan.deadline is not None:
+            deadline = pipeline.deadline(self._clock(), deadline)
+        return self._stream(pipeline, columns, deadline)
+
+    def _stream(
+        self, pipeline: Prepared, columns: list[Rows], deadline: float | None
+    ) -> Iterator[dict[str, Item]]:
+        tally, start = self._metrics.tally(), perf_counter()
+        block, presenters = pipeline.wanted(None)
+        inline = Inline(pipeline, tally, self._clock, deadline)
+        try:
+            yield from inline.emitted(pipeline.start(columns, block), presenters)
+        except Exception as error:
+            self._refuse(pipeline, error)
+        cell = tally.pipelines[pipeline.index]
+        cell.successes += 1
+        cell.duration += perf_counter() - start
+
+    def open_stream(
+        self,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        make: Callable[[dict[str, Item]], Result],
+        notify: Callable[[], None],
+        *,
+        deadline: float | None = None,
+        priority: int = 0,
+    ) -> Stream[Result]:
+        """Answer in a worker thread, one response after the other; `make` makes each of them.
+
+        Raises at once what `dispatch` would. `notify` says that there is something to take.
+        """
+        workers = self._workers_started()
+        require_stream(pipeline.plan.name, pipeline.plan.stream)
+        stream = Stream(make, notify, workers.drop, workers.resume)
+        try:
+            self._admit(workers, pipeline, inputs, None, stream, deadline, priority)
+        except Exception as error:
+            self._refuse(pipeline, error)
+        return stream
+
+    def _admit(
+        self,
+        workers: Workers,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        outputs: tuple[str, ...] | None,
+        answer: "Stream[Result] | Pending[Result]",
         deadline: float | None,
-    ) -> list[Rows]:
-        """Do as `_drive` would, for a block that is nothing but calls."""
-        for call, frees in block.calls or ():
-            columns = [slots[slot] for slot in call.inputs]
-            if deadline is not None and self._clock() >= deadline:
-                raise late(pipeline.plan.name, Work(call.stage, columns, group, call.place))
-            stage = call.stage
-            try:
-                results = stage.run(columns, group.count, tally.stages[stage.index])
-            except Exception as error:
-                work = Work(stage, columns, group, call.place)
-                fault = blame(error, work, pipeline.plan.name)
-                raise fault from fault.__cause__
-            for slot, column in zip(call.outputs, results, strict=True):
-                slots[slot] = column
-            for slot in frees:
-                slots[slot] = FREED
-        return [slots[slot] for slot in block.results]
+        priority: int,
+        sequence: InSequence | None = None,
+    ) -> None:
+        """Hand a request to the workers, unless it has no rows."""
+        columns = pipeline.accept(inputs)
+        block, presenters = pipeline.wanted(outputs)
+        if pipeline.plan.batch is not None and columns and columns[0].count == 0:
+            answer.give(nothing(presenters))
+            return
+        now, flow, turn = self._clock(), pipeline.start(columns, block), None
+        if sequence is not None or pipeline.sequences is not None:
+            sequences, turn = pipeline.ask(sequence)
+            flow = sequences.start(turn, block, columns, pipeline.group(columns))
+        task = Task(
+            pipeline,
+            flow,
+            presenters,
+            answer,
+            pipeline.deadline(now, deadline),
+            priority or 1,
+            now,
+            turn,
+        )
+        answer.task = task
+        try:
+            workers.admit(task)
+        except Fault:
+            task.leave(False)
+            raise
 
     def cheap(self, name: str) -> bool:
         """Whether a request takes so little time that the receiving thread had better run it."""
@@ -195,6 +266,7 @@ class Engine:
             outputs=request.outputs,
             deadline=request.deadline,
             priority=request.priority,
+            sequence=request.sequence,
         )
 
     def dispatch(
@@ -206,6 +278,7 @@ class Engine:
         outputs: tuple[str, ...] | None = None,
         deadline: float | None = None,
         priority: int = 0,
+        sequence: InSequence | None = None,
     ) -> Future[Result]:
         """As `submit`; `make` turns the results by name into the future's result.
 
@@ -222,24 +295,10 @@ class Engine:
             except Fault as fault:
                 pending.fail(fault)
             return pending
+        if pipeline.plan.stream:
+            pending = Pending(make, workers.drop, pipeline.names)
         try:
-            columns = pipeline.accept(inputs)
-            block, presenters = pipeline.wanted(outputs)
-            if pipeline.plan.batch is not None and columns and columns[0].count == 0:
-                pending.give(nothing(presenters))
-                return pending
-            now = self._clock()
-            task = Task(
-                pipeline,
-                pipeline.start(columns, block),
-                presenters,
-                pending,
-                pipeline.deadline(now, deadline),
-                priority or 1,
-                now,
-            )
-            pending.task = task
-            workers.admit(task)
+            self._admit(workers, pipeline, inputs, outputs, pending, deadline, priority, sequence)
         except Exception as error:
             self._refuse(pipeline, error)
         return pending
@@ -263,6 +322,13 @@ class Engine:
             workers.close()
         self._stages.close()
 
+    def _sequences(self) -> dict[str, Sequences]:
+        return {
+            pipeline.name: Sequences(pipeline, self.config.sequences, self._clock)
+            for pipeline in self.plan.pipelines
+            if pipeline.idle is not None
+        }
+
     def _workers_started(self) -> Workers:
         if self._closed:
             raise Fault(Code.UNAVAILABLE, "the engine takes no more requests")
@@ -273,7 +339,9 @@ class Engine:
                     pipelines = list(self._pipelines.values())
                     scheduler = Scheduler(pipelines, self._stages.all, self.config.queue_size)
                     count, _ = self.config.resolved()
-                    self._workers = Workers(scheduler, self._metrics, self._clock, count)
+                    self._workers = Workers(
+                        scheduler, self._metrics, self._clock, count, tuple(self.sequences.values())
+                    )
                 workers = self._workers
         return workers
 
@@ -287,4 +355,27 @@ class Engine:
 
 def _is_cheap(pipeline: Prepared) -> bool:
     average = pipeline.average
-    return average is not None and average < CHEAP_SECONDS and not pipeline.queued
+    waits = pipeline.queued or pipeline.sequences is not None
+    return average is not None and average < CHEAP_SECONDS and not waits
+
+
+def _in_turn(
+    pipeline: Prepared,
+    sequence: InSequence | None,
+    outputs: tuple[str, ...] | None,
+    columns: list[Rows],
+    inline: Inline,
+    deadline: float | None,
+) -> dict[str, Item]:
+    """Run a request of a sequence when those before it are done, and keep what it leaves."""
+    sequences, turn = pipeline.ask(sequence)
+    left: list[Rows] | None = None
+    try:
+        sequences.wait(turn, deadline)
+        block, presenters = pipeline.wanted(outputs)
+        results = inline.finish(sequences.start(turn, block, columns, pipeline.group(columns)))
+        answer = present(presenters, results[: len(presenters)])
+        left = results[len(presenters) :]
+        return answer
+    finally:
+        sequences.finish(turn, left)

@@ -3,7 +3,8 @@
 A block runs for a *group* of rows at once. An `if` splits the group and joins it again in order;
 a `for` puts the items of all rows into one group and hands them back to their rows. Nothing here
 runs a stage, reads a clock or takes a lock: the driver does, and sends in the columns that a
-stage gave or throws in the Fault that it failed with, at the very `yield` that asked.
+stage gave or throws in the Fault that it failed with, at the very `yield` that asked. A flow also
+yields what it emits and what is to be counted; the driver then goes on with `next`.
 
 Blocks are bound once when a plan is loaded (`bind.py`); per request nothing is looked up by name.
 """
@@ -15,6 +16,7 @@ from ..compiler.plan import Place
 from ..dsl.types import Type
 from ..stdlib.op import Literal
 from .literals import literal_item
+from .request import Code
 from .rows import Constant, Rows
 from .stage import Stage
 
@@ -26,7 +28,7 @@ class Group:
     walked, None for the rows of a branch.
     """
 
-    __slots__ = ("count", "parent", "parents", "positions")
+    __slots__ = ("count", "guard", "parent", "parents", "positions")
 
     def __init__(
         self,
@@ -34,14 +36,43 @@ class Group:
         parent: "Group | None" = None,
         parents: Sequence[int] = (),
         positions: Sequence[int] | None = None,
+        guard: "Guard | None" = None,
     ) -> None:
         self.count, self.parent = count, parent
         self.parents, self.positions = parents, positions
+        self.guard = guard if guard is not None or parent is None else parent.guard
 
     def path(self, row: int) -> tuple[int, ...]:
         """Return the indices that lead to a row, the outermost first."""
         around = self.parent.path(self.parents[row]) if self.parent is not None else ()
         return (*around, self.positions[row]) if self.positions is not None else around
+
+
+class Guard:
+    """The body of a `try`, and until when its work is of use: `at` on the driver's clock.
+
+    It begins with the first work under it; a `try` around it may end it sooner.
+    """
+
+    __slots__ = ("_around", "_begun", "_seconds", "at")
+
+    def __init__(self, seconds: float | None, around: "Guard | None") -> None:
+        self._seconds, self._around = seconds, around
+        self._begun, self.at = False, None if around is None else around.at
+
+    def over(self, now: float) -> bool:
+        """Tell whether its time is up, which begins now if it has not."""
+        if not self._begun:
+            self._begin(now)
+        return self.at is not None and now >= self.at
+
+    def _begin(self, now: float) -> None:
+        self._begun = True
+        limits = [] if self._seconds is None else [now + self._seconds]
+        if self._around is not None:
+            self._around.over(now)
+            limits += [] if self._around.at is None else [self._around.at]
+        self.at = min(limits, default=None)
 
 
 ONE = Group(1)
@@ -57,8 +88,27 @@ class Work:
         self.stage, self.columns, self.group, self.place = stage, columns, group, place
 
 
-Walk: TypeAlias = Generator[Work, list[Rows], None]
-Flow: TypeAlias = Generator[Work, list[Rows], list[Rows]]
+class Emission:
+    """One response of a stream: a column of one row for each result."""
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: list[Rows]) -> None:
+        self.columns = columns
+
+
+class Fallback:
+    """Says that the body of the `try` at `place` has failed for a row, to be counted."""
+
+    __slots__ = ("code", "place")
+
+    def __init__(self, place: Place, code: Code) -> None:
+        self.place, self.code = place, code
+
+
+Asked: TypeAlias = "Work | Emission | Fallback"
+Walk: TypeAlias = Generator[Asked, list[Rows], None]
+Flow: TypeAlias = Generator[Asked, list[Rows], list[Rows]]
 
 FREED = Rows(0, [], None)
 """What a slot holds before its value is made and after its last use."""

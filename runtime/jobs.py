@@ -5,13 +5,14 @@ from typing import Protocol, TypeAlias
 
 from ..stdlib.op import Item
 from .batcher import Batch, Slice
-from .blame import blame, late, own_fault
+from .blame import blame, late, over_limit, own_fault
+from .flow import Fallback, Work
 from .metrics import StageCell, Tally
 from .prepared import present
 from .request import Fault
 from .rows import Rows, merge
 from .scheduler import Delivery
-from .stage import Stage, StageError
+from .stage import Part, Stage, StageError
 from .task import Task, Ticket
 
 Advanced: TypeAlias = "Ticket | dict[str, Item] | Fault | None"
@@ -35,7 +36,8 @@ def advance(
     clock: Callable[[], float],
     doors: Doors,
 ) -> Advanced:
-    """Go on with a request: from its start, or with the work (or its fault) that it waited for."""
+    """Go on with a request: with the work (or its fault) that it waited for, or with neither from
+    its start, or from what it has emitted last."""
     begin = clock()
     try:
         return _walk(task, outcome, tally, clock, doors)
@@ -63,9 +65,22 @@ def _walk(
         while True:
             if task.done:
                 return None
+            if not isinstance(work, Work):
+                if isinstance(work, Fallback):
+                    cell = tally.pipelines[task.pipeline.index]
+                    cell.fall_back(str(work.place), work.code.value)
+                elif not task.answer.emit(present(task.presenters, work.columns)):
+                    return None  # parked: its reader resumes it, perhaps at this moment
+                work = next(flow)
+                continue
             if task.deadline is not None and clock() >= task.deadline:
                 return late(name, work)
-            stage, count = work.stage, work.group.count
+            stage, count, guard = work.stage, work.group.count, work.group.guard
+            if guard is not None and guard.over(clock()):
+                work = flow.throw(over_limit(name, work))
+                continue
+            if guard is not None and guard.at is not None and stage.index in task.pipeline.limited:
+                return Ticket(task, work, _parts(stage, work))
             if not doors.enter(stage, count):
                 return Ticket(task, work, stage.split(work.columns, count))
             try:
@@ -73,13 +88,30 @@ def _walk(
                     results = stage.run(work.columns, count, cells[stage.index])
                 finally:
                     doors.leave(stage)
+                if guard is not None and guard.over(clock()):
+                    raise over_limit(name, work)
             except Exception as error:
                 work = flow.throw(blame(error, work, name))
             else:
                 work = flow.send(results)
     except StopIteration as stop:
         columns: list[Rows] = stop.value
+        if task.turn is not None:
+            end = len(columns) - len(task.pipeline.plan.states)
+            columns, task.left = columns[:end], columns[end:]
+        if task.pipeline.plan.stream:
+            return {}  # its results are what it has emitted
         return present(task.presenters, columns)
+
+
+def _parts(stage: Stage, work: Work) -> list[Part]:
+    """Return the rows of a work under a time limit, for which a thread of its own is to be found.
+
+    Without a policy they meet no others.
+    """
+    if stage.policy is None:
+        return [Part(object(), None, tuple(work.columns), work.group.count)]
+    return stage.split(work.columns, work.group.count)
 
 
 def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
@@ -93,7 +125,8 @@ def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> l
     try:
         columns = [_columns(piece) for piece in slices]
         together = [merge(pieces) for pieces in zip(*columns, strict=True)]
-        results = stage.run_together(together, batch.rows, cell)
+        run = stage.run if stage.policy is None else stage.run_together
+        results = run(together, batch.rows, cell)
     except Exception as error:
         if isinstance(error, StageError) and batch.rows > 1:
             return [_alone(stage, piece, cell) for piece in slices]

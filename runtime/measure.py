@@ -25,6 +25,7 @@ from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
 from .blame import blame
 from .devices.device import View
+from .flow import Work
 from .instance import OnnxStage
 from .load import Stages
 from .metrics import StageCell
@@ -137,6 +138,9 @@ class _Measuring:
         try:
             work = next(flow)
             while True:
+                if not isinstance(work, Work):
+                    work = next(flow)
+                    continue
                 stage, count = work.stage, work.group.count
                 if stage.index not in self.rows and count:
                     self.rows[stage.index] = _middle_row(work.columns, count)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-Key = TypeVar("Key", int, str)
+Key = TypeVar("Key", int, str, tuple[str, str])
 
 
 class StageCell:
@@ -37,13 +37,18 @@ class StageCell:
 class PipelineCell:
     """One thread's counts of one pipeline."""
 
-    __slots__ = ("duration", "failures", "queue", "successes")
+    __slots__ = ("duration", "failures", "fallbacks", "queue", "successes")
 
     def __init__(self) -> None:
         self.successes = 0
         self.duration = 0.0
         self.queue = 0.0
         self.failures: dict[str, int] = {}
+        self.fallbacks: dict[tuple[str, str], int] = {}
+
+    def fall_back(self, place: str, code: str) -> None:
+        """Count one row of a `try` that went to its `else`, and why."""
+        self.fallbacks[place, code] = self.fallbacks.get((place, code), 0) + 1
 
     def fail(self, code: str) -> None:
         """Count one failed request by its code's value."""
@@ -78,7 +83,8 @@ class StageCounts:
 @dataclass(frozen=True, slots=True)
 class PipelineCounts:
     """`duration_seconds` sums the time of successful requests, `queue_seconds` the part of it
-    spent waiting to start; `failures` maps a code to its count."""
+    spent waiting to start; `failures` maps a code to its count, `fallbacks` the place
+    of a `try` and the code of the fault to the rows that went to its `else`."""
 
     name: str
     successes: int = 0
@@ -86,6 +92,7 @@ class PipelineCounts:
     queue_seconds: float = 0.0
     failures: dict[str, int] = field(default_factory=dict[str, int])
     pending: int = 0
+    fallbacks: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,7 @@ def _pipeline(name: str, cells: Sequence[PipelineCell], pending: int) -> Pipelin
         sum(cell.queue for cell in cells),
         failures,
         pending,
+        _sum([dict(cell.fallbacks) for cell in cells]),
     )
 
 

@@ -1,11 +1,12 @@
 """The future that `submit` returns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Generic, TypeVar
 
 from ..stdlib.op import Item
 from .request import Fault
+from .streams import gathered
 from .task import Task
 
 Result = TypeVar("Result")
@@ -16,11 +17,18 @@ class Pending(Future[Result], Generic[Result]):
     moment is not used."""
 
     def __init__(
-        self, make: Callable[[dict[str, Item]], Result], drop: Callable[[Task], None]
+        self,
+        make: Callable[[dict[str, Item]], Result],
+        drop: Callable[[Task], None],
+        names: Sequence[str] | None = None,
     ) -> None:
-        """`make` turns the results by name into what the caller waits for."""
+        """`make` turns the results by name into what the caller waits for.
+
+        `names` are the results of a stream: each is then the list of what was emitted.
+        """
         super().__init__()
-        self._make, self._drop = make, drop
+        self._make, self._drop, self._names = make, drop, names
+        self._emitted: list[dict[str, Item]] = []
         self.task: Task | None = None
 
     def cancel(self) -> bool:
@@ -30,9 +38,16 @@ class Pending(Future[Result], Generic[Result]):
             self._drop(task)
         return cancelled
 
+    def emit(self, outputs: dict[str, Item]) -> bool:
+        """Keep one response of a stream until all are there."""
+        self._emitted.append(outputs)
+        return True
+
     def give(self, outputs: dict[str, Item]) -> None:
         """Resolve the future, unless it was cancelled at the last moment."""
         self.task = None
+        if self._names is not None:
+            outputs = gathered(self._names, self._emitted)
         try:
             self.set_result(self._make(outputs))
         except InvalidStateError:

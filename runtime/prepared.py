@@ -3,15 +3,19 @@
 import threading
 from collections.abc import Callable, Sequence
 
-from ..compiler.plan import PipelinePlan
+from ..compiler.plan import Block as PlannedBlock
+from ..compiler.plan import PipelinePlan, TryStep
 from ..stdlib.op import Item
 from .accept import Acceptor, Presenter, show_signature
 from .bind import bind_block
 from .flow import ONE, Block, Flow, Group
-from .prune import prune, segments_of
-from .request import RequestError
+from .op_stage import OpStage
+from .prune import blocks_of, prune, segments_of
+from .request import InSequence, RequestError
 from .rows import Rows
+from .sequences import Turn
 from .stage import Stage
+from .turns import Sequences
 
 _SUBSETS = 32
 """Different sets of wanted results that are kept bound; a caller cannot make more stay."""
@@ -20,7 +24,7 @@ _SUBSETS = 32
 class Prepared:
     """`average` is the running mean of the seconds that a request computes, `start_seconds` of
     those until it first waits for a stage; None before the first. `queued` says whether any of
-    its stages has a queue."""
+    its stages has a queue, `limited` which run under a time limit of a `try`."""
 
     def __init__(
         self,
@@ -28,17 +32,36 @@ class Prepared:
         index: int,
         stages: Sequence[Stage],
         transfer: Callable[[str], Stage],
+        sequences: Sequences | None = None,
     ) -> None:
-        self.plan, self.index = pipeline, index
+        self.plan, self.index, self.sequences = pipeline, index, sequences
         self.average: float | None = None
         self.start_seconds: float | None = None
         self.queued = any(stages[one].policy is not None for one in segments_of(pipeline.body))
+        self.names = tuple(field.name for field in pipeline.results)
+        self.limited = _limited(pipeline.body, stages)
         self.accept = Acceptor(pipeline).accept
         self._stages, self._transfer = stages, transfer
         self._block = bind_block(pipeline.body, stages, transfer)
         self._presenters = tuple(Presenter(pipeline, i) for i in range(len(pipeline.results)))
         self._keeping = threading.Lock()
         self._subsets: dict[tuple[str, ...], tuple[Block, tuple[Presenter, ...]]] = {}
+
+    def ask(self, sequence: InSequence | None) -> tuple[Sequences, Turn]:
+        """Give a request its turn in its sequence; raises Fault when it cannot have one."""
+        if sequence is None and self.sequences is not None:
+            raise RequestError(
+                f"`{self.plan.name}` keeps state for a sequence, and this request names none: give "
+                "sequence_id, with sequence_start on the first; in Python, call "
+                f"`{self.plan.name}.sequence()`",
+                pipeline=self.plan.name,
+            )
+        if sequence is None or self.sequences is None:
+            raise RequestError(
+                f"`{self.plan.name}` keeps nothing for a sequence; leave out sequence_id",
+                pipeline=self.plan.name,
+            )
+        return self.sequences, self.sequences.ask(sequence)
 
     def start(self, columns: list[Rows], block: Block) -> Flow:
         """Return the walk of one request."""
@@ -80,7 +103,12 @@ class Prepared:
         self.start_seconds = _mean(self.start_seconds, seconds)
 
     def _narrow(self, outputs: tuple[str, ...]) -> tuple[Block, tuple[Presenter, ...]]:
-        names = [field.name for field in self.plan.results]
+        names = self.names
+        if self.plan.stream and outputs != names:
+            raise RequestError(
+                f"what `{self.plan.name}` emits comes whole: no outputs can be left out",
+                pipeline=self.plan.name,
+            )
         for name in outputs:
             if name not in names:
                 known = ", ".join(f"`{one}`" for one in names)
@@ -91,10 +119,24 @@ class Prepared:
                 )
         if len(set(outputs)) != len(outputs):
             raise RequestError("a result is asked for twice", pipeline=self.plan.name)
-        wanted = tuple(names.index(name) for name in outputs)
-        body = prune(self.plan.body, wanted)
+        indices = tuple(names.index(name) for name in outputs)
+        count = len(self.plan.body.results)
+        wanted = (*indices, *range(count - len(self.plan.states), count))
+        body = self.plan.body if self.plan.stream else prune(self.plan.body, wanted)
         block = bind_block(body, self._stages, self._transfer)
         return block, tuple(self._presenters[index] for index in wanted)
+
+
+def _limited(block: PlannedBlock, stages: Sequence[Stage]) -> frozenset[int]:
+    """Return the models and functions that run under a time limit of a `try`."""
+    found: set[int] = set()
+    for step in block.steps:
+        for inner in blocks_of(step):
+            found |= _limited(inner, stages)
+        if isinstance(step, TryStep) and step.within is not None:
+            called = segments_of(step.body)
+            found |= {one for one in called if not isinstance(stages[one], OpStage)}
+    return frozenset(found)
 
 
 def _mean(mean: float | None, seconds: float) -> float:

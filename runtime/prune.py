@@ -12,9 +12,12 @@ from ..compiler.plan import (
     CallStep,
     CheckStep,
     EachStep,
+    EmitStep,
+    LoopStep,
     Step,
     SwitchStep,
     TransferStep,
+    TryStep,
 )
 
 
@@ -51,9 +54,9 @@ def outputs_of(step: Step) -> tuple[int, ...]:
     match step:
         case TransferStep():
             return (step.target,)
-        case CheckStep():
+        case CheckStep() | EmitStep():
             return ()
-        case CallStep() | BranchStep() | SwitchStep() | EachStep():
+        case CallStep() | BranchStep() | SwitchStep() | EachStep() | LoopStep() | TryStep():
             return step.outputs
 
 
@@ -66,14 +69,16 @@ def segments_of(block: Block) -> set[int]:
 def blocks_of(step: Step) -> list[Block]:
     """Return the blocks inside a step."""
     match step:
-        case CallStep() | TransferStep() | CheckStep():
+        case CallStep() | EmitStep() | TransferStep() | CheckStep():
             return []
         case BranchStep():
             return [step.then, step.orelse]
         case SwitchStep():
             return [*(block for _, block in step.cases), step.default]
-        case EachStep():
+        case EachStep() | LoopStep():
             return [step.body]
+        case TryStep():
+            return [step.body, step.orelse]
 
 
 def _needed(block: Block, results: set[int]) -> set[int]:
@@ -98,6 +103,12 @@ def _inputs_of(step: Step) -> set[int]:
             return {step.subject}.union(*map(_captured, blocks_of(step)))
         case EachStep():
             return set(step.iterables) | _captured(step.body)
+        case LoopStep():
+            return {step.maximum, *step.carried} | _captured(step.body)
+        case TryStep():
+            return _captured(step.body) | _captured(step.orelse)
+        case EmitStep():
+            return set(step.inputs)
 
 
 def _captured(block: Block) -> set[int]:
@@ -106,8 +117,12 @@ def _captured(block: Block) -> set[int]:
 
 def _narrow(step: Step, wanted: tuple[int, ...]) -> Step:
     match step:
-        case CallStep() | TransferStep() | CheckStep():
-            return step
+        case CallStep() | TransferStep() | CheckStep() | LoopStep() | EmitStep():
+            return step  # what a loop carries is what its next turn needs
+        case TryStep():
+            body, orelse = prune(step.body, wanted), prune(step.orelse, wanted)
+            outputs = tuple(step.outputs[index] for index in wanted)
+            return replace(step, body=body, orelse=orelse, outputs=outputs)
         case BranchStep():
             then, orelse = prune(step.then, wanted), prune(step.orelse, wanted)
             outputs = tuple(step.outputs[index] for index in wanted)

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from ..compiler.plan import Batching, Queueing
 from .batcher import Batch, Batcher, Entry
-from .blame import late
+from .blame import late, over_limit
 from .prepared import Prepared
 from .request import Code, Fault
 from .rows import Rows
@@ -28,6 +28,10 @@ CHEAP_START: Final = 1e-3
 """Seconds to the first queue below which new requests are started before a batch is run."""
 
 
+_WHOLE: Final = Batching(2**31, 0.0, ())
+"""No bound on the rows of one run, and no waiting."""
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     task: Task
@@ -35,10 +39,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """`outcome` is the work that the request waited for, done, or why it is not."""
+    """`outcome` is the work that the request waited for, done, or why it is not; None for a stream
+    that has waited for its reader."""
 
     task: Task
-    outcome: Ticket | Fault
+    outcome: Ticket | Fault | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,10 @@ class Delivery:
 
 
 class StageQueue:
-    """A stage with a policy, its batcher, and how many of its batches run."""
+    """A stage that can be waited for, its batcher, and how many of its batches run.
+
+    One without a policy is waited for under a time limit only, which need not wait for its end.
+    """
 
     __slots__ = ("_instances", "batcher", "running", "stage")
 
@@ -88,6 +96,8 @@ class Scheduler:
         self.started = 0
         self._resumable: deque[Resume] = deque()
         self._handed: deque[Task] = deque()
+        self._parked: set[Task] = set()
+        self._queue_size = queue_size
         self._lines: list[Batcher[Task]] = []
         for pipeline in pipelines:
             queueing = pipeline.plan.queueing or Queueing(queue_size, None, "reject")
@@ -98,9 +108,15 @@ class Scheduler:
             if (policy := stage.policy) is not None:
                 batcher: Batcher[Ticket] = Batcher(policy.batching, policy.queueing)
                 self._queues[stage.index] = StageQueue(stage, batcher, policy.instances)
+        limited = set[int]().union(*(pipeline.limited for pipeline in pipelines))
+        for stage in (stages[index] for index in sorted(limited)):
+            if stage.policy is None:
+                self._queues[stage.index] = StageQueue(stage, Batcher(_WHOLE), None)
         largest = [policy.batching.maximum for stage in stages if (policy := stage.policy)]
         self._most_started = 4 * max(largest, default=1)
         self._deadlines: list[tuple[float, int, Task]] = []
+        self._limits: list[tuple[float, int, Ticket]] = []
+        self._streams: set[Task] = set()
         self._numbers = count()
 
     def pending(self) -> list[int]:
@@ -120,9 +136,28 @@ class Scheduler:
         elif not line.add((Entry(task, 1, level=task.level),), now, idle):
             return False
         self.in_flight += 1
+        if task.pipeline.plan.stream:
+            self._streams.add(task)
         if task.deadline is not None:
             heapq.heappush(self._deadlines, (task.deadline, next(self._numbers), task))
         return True
+
+    def park(self, task: Task) -> bool:
+        """Take in a request that has to wait for its turn; False when too many do."""
+        if len(self._parked) >= self._queue_size:
+            return False
+        self._parked.add(task)
+        self.in_flight += 1
+        if task.deadline is not None:
+            heapq.heappush(self._deadlines, (task.deadline, next(self._numbers), task))
+        return True
+
+    def unpark(self, task: Task) -> None:
+        """Start a request whose turn has come; it has waited already."""
+        self._parked.discard(task)
+        self._handed.append(task)
+        task.started = True
+        self.started += 1
 
     def enter(self, stage: Stage, count: int, now: float) -> bool:
         """Whether rows that have come to a stage may run there without queueing.
@@ -160,7 +195,15 @@ class Scheduler:
             self._resumable.append(Resume(task, overloaded(task, ticket)))
             return False
         task.ticket = ticket
+        guard = ticket.work.group.guard
+        if guard is not None and guard.at is not None:
+            heapq.heappush(self._limits, (guard.at, next(self._numbers), ticket))
         return True
+
+    def resume(self, task: Task) -> None:
+        """Let a stream go on whose reader has made room."""
+        if not task.done:
+            self._resumable.append(Resume(task, None))
 
     def deliver(self, delivery: Delivery, now: float) -> None:
         """Take the outcome of some rows; with the last, or the first fault, the request goes on."""
@@ -168,10 +211,11 @@ class Scheduler:
         task = ticket.task
         if task.done or task.ticket is not ticket:
             return
+        guard = ticket.work.group.guard
+        if guard is not None and guard.over(now):
+            outcome = over_limit(task.pipeline.plan.name, ticket.work)
         if isinstance(outcome, Fault):
-            task.ticket = None
-            self._queues[ticket.work.stage.index].batcher.cancel(ticket, now)
-            self._resumable.append(Resume(task, outcome))
+            self._interrupt(ticket, outcome, now)
         elif ticket.deliver(delivery.rows, outcome):
             task.ticket = None
             self._resumable.append(Resume(task, ticket))
@@ -214,14 +258,25 @@ class Scheduler:
         """Return when time runs out for the next request or row."""
         while self._deadlines and self._deadlines[0][2].done:
             heapq.heappop(self._deadlines)
+        while self._limits and self._limits[0][2].task.ticket is not self._limits[0][2]:
+            heapq.heappop(self._limits)
         times = [self._deadlines[0][0]] if self._deadlines else []
+        times += [self._limits[0][0]] if self._limits else []
         for batcher in self._batchers():
             if (expiry := batcher.next_expiry()) is not None:
                 times.append(expiry)
         return min(times, default=None)
 
     def expire(self, now: float) -> list[tuple[Task, Fault]]:
-        """Return the requests whose time is up, with the fault to end each with."""
+        """Return the requests whose time is up, with the fault to end each with.
+
+        Under a `try` a request goes on instead: with the fault, to its `else`.
+        """
+        while self._limits and self._limits[0][0] <= now:
+            _, _, ticket = heapq.heappop(self._limits)
+            if ticket.task.ticket is ticket:
+                fault = over_limit(ticket.task.pipeline.plan.name, ticket.work)
+                self._interrupt(ticket, fault, now)
         over: list[tuple[Task, Fault]] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             _, _, task = heapq.heappop(self._deadlines)
@@ -232,7 +287,11 @@ class Scheduler:
             over += [(task, waited_too_long(task, None)) for task in line.expire(now)]
         for queue in self._queues.values():
             for ticket in queue.batcher.expire(now):
-                over.append((ticket.task, waited_too_long(ticket.task, ticket)))
+                fault = waited_too_long(ticket.task, ticket)
+                if ticket.work.group.guard is None:
+                    over.append((ticket.task, fault))
+                else:
+                    self._interrupt(ticket, fault, now)
         return over
 
     def finish(self, task: Task, now: float) -> bool:
@@ -243,7 +302,10 @@ class Scheduler:
         if task.done:
             return False
         task.done = True
-        if task.started:
+        self._streams.discard(task)
+        if task in self._parked:
+            self._parked.discard(task)
+        elif task.started:
             self.started -= 1
         else:
             self._lines[task.pipeline.index].cancel(task, now)
@@ -253,11 +315,22 @@ class Scheduler:
         return True
 
     def tasks(self) -> list[Task]:
-        """Return the requests that wait: in a line, at a stage, or to be resumed."""
+        """Return the requests that wait: in a line, at a stage, or to be resumed; all streams, as
+        any of them may wait for its reader."""
         found = [task for line in self._lines for task in line.owners()]
         for queue in self._queues.values():
             found += [ticket.task for ticket in queue.batcher.owners()]
-        return [*found, *self._handed, *(resume.task for resume in self._resumable)]
+        found += [*self._parked, *self._handed, *(resume.task for resume in self._resumable)]
+        return [*found, *self._streams]
+
+    def _interrupt(self, ticket: Ticket, fault: Fault, now: float) -> None:
+        """Take a work out of its queue, and let its request go on with a fault.
+
+        What runs of it already is not used.
+        """
+        ticket.task.ticket = None
+        self._queues[ticket.work.stage.index].batcher.cancel(ticket, now)
+        self._resumable.append(Resume(ticket.task, fault))
 
     def _batchers(self) -> "list[Batcher[Task] | Batcher[Ticket]]":
         return [*self._lines, *(queue.batcher for queue in self._queues.values())]

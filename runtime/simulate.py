@@ -22,18 +22,29 @@ from .task import Task, Ticket
 
 
 class Outcome:
-    """What became of one request: `outputs` or `fault`, and `at` what time, once it is known."""
+    """What became of one request: `outputs` or `fault`, and `at` what time, once it is known.
+
+    A stream with `room` is `parked` whenever it has emitted that many more, until it is resumed.
+    """
 
     def __init__(self) -> None:
         self.outputs: Mapping[str, Item] | None = None
         self.fault: Fault | None = None
         self.at: float | None = None
         self.answers = 0
+        self.emitted: list[dict[str, Item]] = []
+        self.room: int | None = None
+        self.parked = False
         self.task: Task | None = None
 
     @property
     def done(self) -> bool:
         return self.answers > 0
+
+    def emit(self, outputs: dict[str, Item]) -> bool:
+        self.emitted.append(outputs)
+        self.parked = self.room is not None and len(self.emitted) % self.room == 0
+        return not self.parked
 
     def give(self, outputs: dict[str, Item]) -> None:
         self.outputs = outputs
@@ -113,6 +124,12 @@ class Simulation:
 
     def leave(self, stage: Stage) -> None:
         """Nothing waits where `enter` said yes."""
+
+    def resume(self, outcome: Outcome) -> None:
+        """Read what a parked stream has emitted, so that it goes on."""
+        outcome.parked = False
+        if outcome.task is not None:
+            self._scheduler.resume(outcome.task)
 
     def cancel(self, outcome: Outcome) -> None:
         """Take a request back."""

@@ -9,11 +9,17 @@ from .flow import Flow, Work
 from .prepared import Prepared
 from .request import Fault
 from .rows import Rows, scatter
+from .sequences import Turn
 from .stage import Part
 
 
 class Answer(Protocol):
-    """Where the outcome of a request goes; exactly one of the two is called, once."""
+    """Where the outcome of a request goes: `give` or `fail` is called, once.
+
+    A stream calls `emit` before, for each response; False parks it until its reader resumes it.
+    """
+
+    def emit(self, outputs: dict[str, Item]) -> bool: ...
 
     def give(self, outputs: dict[str, Item]) -> None: ...
 
@@ -22,7 +28,8 @@ class Answer(Protocol):
 
 class Task:
     """`deadline` is on the engine's clock. `busy` sums the seconds that its own steps took,
-    `waited` those before it was started."""
+    `waited` those before it was started. With a `turn` in a sequence, `left` is what its flow has
+    given for the states."""
 
     __slots__ = (
         "admitted",
@@ -31,12 +38,14 @@ class Task:
         "deadline",
         "done",
         "flow",
+        "left",
         "level",
         "pipeline",
         "presenters",
         "reached_queue",
         "started",
         "ticket",
+        "turn",
         "waited",
     )
 
@@ -49,12 +58,20 @@ class Task:
         deadline: float | None,
         level: int,
         admitted: float,
+        turn: Turn | None = None,
     ) -> None:
         self.pipeline, self.flow, self.presenters = pipeline, flow, presenters
         self.answer, self.deadline, self.level, self.admitted = answer, deadline, level, admitted
         self.busy = self.waited = 0.0
         self.started = self.done = self.reached_queue = False
         self.ticket: Ticket | None = None
+        self.turn = turn
+        self.left: list[Rows] | None = None
+
+    def leave(self, succeeded: bool) -> None:
+        """Let the next request of its sequence go, with what this one leaves if it succeeded."""
+        if self.turn is not None and self.pipeline.sequences is not None:
+            self.pipeline.sequences.finish(self.turn, self.left if succeeded else None)
 
 
 class Ticket:

@@ -7,7 +7,8 @@ a batch goes on with one of its requests itself and leaves the others to whoever
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..stdlib.op import Item
 from .jobs import advance, run_batch
@@ -16,15 +17,22 @@ from .request import Code, Fault
 from .scheduler import Job, Resume, Run, Scheduler, Start, overloaded
 from .stage import Stage
 from .task import Task, Ticket
+from .turns import Sequences
 
 
 class Workers:
     """`count` threads. `clock` is the engine's."""
 
     def __init__(
-        self, scheduler: Scheduler, metrics: Metrics, clock: Callable[[], float], count: int
+        self,
+        scheduler: Scheduler,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        count: int,
+        sequences: Sequence[Sequences] = (),
     ) -> None:
         self._scheduler, self._metrics, self._clock = scheduler, metrics, clock
+        self._sequences = sequences
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._limit = threading.Condition(self._lock)
@@ -52,7 +60,16 @@ class Workers:
             return self._scheduler.pending()
 
     def admit(self, task: Task) -> None:
-        """Take in a request; raises Fault when there is no room or no service."""
+        """Take in a request; raises Fault when there is no room or no service.
+
+        One whose turn in its sequence has not come is parked until it has.
+        """
+        sequences, turn = task.pipeline.sequences, task.turn
+        if sequences is not None and turn is not None and not sequences.is_first(turn):
+            self._park(task)
+            if sequences.ready(turn, partial(self._unpark, task)):
+                self._unpark(task)
+            return
         with self._lock:
             if self._stopping:
                 raise Fault(Code.UNAVAILABLE, "the engine is closed")
@@ -61,6 +78,22 @@ class Workers:
             if task.deadline is not None or task.pipeline.plan.queueing is not None:
                 self._watch_limits()
             self._work.notify()
+
+    def _park(self, task: Task) -> None:
+        with self._lock:
+            if self._stopping:
+                raise Fault(Code.UNAVAILABLE, "the engine is closed")
+            if not self._scheduler.park(task):
+                raise overloaded(task, None)
+            if task.deadline is not None:
+                self._watch_limits()
+
+    def _unpark(self, task: Task) -> None:
+        """Start a request whose turn has come."""
+        with self._lock:
+            if not task.done and not self._stopping:
+                self._scheduler.unpark(task)
+                self._work.notify()
 
     def enter(self, stage: Stage, count: int) -> bool:
         """Whether this worker may run a stage at once instead of queueing for it."""
@@ -78,6 +111,12 @@ class Workers:
             if self._idle:
                 self._wake_another(self._clock())
 
+    def resume(self, task: Task) -> None:
+        """Let a stream go on whose reader has made room."""
+        with self._lock:
+            self._scheduler.resume(task)
+            self._work.notify()
+
     def drop(self, task: Task) -> None:
         """Take out a request whose caller has cancelled it; what runs of it is not used."""
         with self._lock:
@@ -85,6 +124,7 @@ class Workers:
             if dropped:
                 self._answered()
         if dropped:
+            task.leave(False)
             self._metrics.tally().pipelines[task.pipeline.index].fail(Code.CANCELLED.value)
 
     def drain(self, timeout: float | None) -> bool:
@@ -165,8 +205,7 @@ class Workers:
             with self._lock:
                 # this worker is free in a moment: what it can serve does not count as waiting
                 queued = self._scheduler.enqueue(reached, self._clock(), self._idle + 1)
-                policy = reached.work.stage.policy
-                if queued and policy is not None and policy.queueing is not None:
+                if queued and _is_limited(reached):
                     self._watch_limits()
         elif reached is not None:
             self._end(task, reached, tally)
@@ -178,12 +217,15 @@ class Workers:
             if not self._scheduler.finish(task, now):
                 return
         count_outcome(tally, task, outcome, now)
+        task.leave(not isinstance(outcome, Fault))
         if isinstance(outcome, Fault):
             task.answer.fail(outcome)
         else:
             task.answer.give(outcome)
         with self._lock:
             self._answered()
+            if task.turn is not None:
+                self._watch_limits()
 
     def _answered(self) -> None:
         """Note that a caller has the answer. The lock is held."""
@@ -193,7 +235,7 @@ class Workers:
 
     def _watch_limits(self) -> None:
         """See to it that someone wakes when the next time limit is reached."""
-        expiry = self._scheduler.next_expiry()
+        expiry = self._next_limit()
         if expiry is None or self._stopping:
             return
         if self._keeper is None:
@@ -203,6 +245,11 @@ class Workers:
             self._keeper.start()
         elif self._alarm is None or expiry < self._alarm:
             self._limit.notify()
+
+    def _next_limit(self) -> float | None:
+        """Return when a request is too late or a sequence has been silent for too long."""
+        times = [self._scheduler.next_expiry(), *(one.next_expiry() for one in self._sequences)]
+        return min((time for time in times if time is not None), default=None)
 
     def _keep_limits(self) -> None:
         while (over := self._next_expired()) is not None:
@@ -214,12 +261,23 @@ class Workers:
             while not self._stopping:
                 now = self._clock()
                 over = self._scheduler.expire(now)
+                if self._scheduler.has_job(now):
+                    self._work.notify()  # what a `try` has given up goes on
                 if over:
                     return over
-                self._alarm = self._scheduler.next_expiry()
+                for sequences in self._sequences:
+                    sequences.expire()
+                self._alarm = self._next_limit()
                 wait = None if self._alarm is None else max(0.0, self._alarm - now)
                 self._limit.wait(wait)
             return None
+
+
+def _is_limited(ticket: Ticket) -> bool:
+    """Tell whether there is a time after which a work is not to wait any more."""
+    policy, guard = ticket.work.stage.policy, ticket.work.group.guard
+    timed = policy is not None and policy.queueing is not None
+    return timed or (guard is not None and guard.at is not None)
 
 
 def count_outcome(tally: Tally, task: Task, outcome: "dict[str, Item] | Fault", now: float) -> None:

@@ -22,6 +22,7 @@ from .scope import Scope
 
 Evaluate: TypeAlias = Callable[["Body", ast.Expr, tuple[str, ...]], Operand]
 Inline: TypeAlias = Callable[["Body", Routine, tuple[Single, ...], Span], Operand]
+Send: TypeAlias = Callable[["Body", ast.Emit], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +47,7 @@ class Body:
     nodes: list[Node]
     evaluate_with: Evaluate
     inline_with: Inline
+    emit_with: Send  # lowers an `emit`, or says why there can be none here
 
     @property
     def dims(self) -> Dims:

@@ -13,7 +13,7 @@ from ...dsl.diagnostic import Label
 from ...dsl.source import Span
 from ...dsl.types import UNKNOWN, Dim, DimVar, OptionalType, TensorType, Type
 from ..graph import Check, Constant, Loop, Region, Value
-from .agree import adapt, compare, rename
+from .agree import Clash, adapt, compare, rename, type_dims
 from .body import Body
 from .literals import LiteralError, solid
 from .mismatch import made_here, named, report_mismatch
@@ -91,11 +91,13 @@ def _most(body: Body, expr: ast.Expr) -> Single:
     if type == UNKNOWN:
         return single
     if not isinstance(type, TensorType) or type.dims or not type.dtype.is_integer:
+        whole = isinstance(type, TensorType) and not type.dims and type.dtype.is_float
         body.problems.error(
             "HR333",
             f"`max` is a whole number of turns, but {named(expr)} is {type}",
             expr.span,
             secondary=made_here(body, expr),
+            help=f"write `cast({expr.span.text}, i64)`" if whole else None,
         )
         return BROKEN
     if isinstance(single, Known) and isinstance(single.literal, int) and single.literal < 0:
@@ -146,7 +148,8 @@ def _fitted(body: Body, expr: ast.Expr, type: Type, carried: ast.Carried, code: 
         message = f"`{name}` is carried as {carried.type.span.text}, but {error}"
         body.problems.error(code, message, expr.span)
         return BROKEN
-    if compare(single.type, type, body.dims) is not None:
+    clash = compare(single.type, type, body.dims)
+    if clash is not None:
         report_mismatch(
             body,
             expr,
@@ -154,6 +157,9 @@ def _fitted(body: Body, expr: ast.Expr, type: Type, carried: ast.Carried, code: 
             body.resolve(type),
             f"`{name}` is carried as {carried.type.span.text} in every turn",
             code=code,
+            notes=("a size that changes from turn to turn is written `_`",)
+            if clash is Clash.DIMS and any(type_dims(type))
+            else (),
         )
         return BROKEN
     if not isinstance(single, Known):

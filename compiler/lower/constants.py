@@ -14,6 +14,7 @@ from ..graph import Constant, Node, OpCall, Value
 from ..signatures import NotOnnx
 from .agree import compare, rename
 from .body import Body, Whole
+from .emits import not_a_stream
 from .entities import Entity, File, Mistaken, NamedConstant, Routine
 from .expressions import evaluate
 from .literals import LiteralError, typed
@@ -41,7 +42,7 @@ def read_constant(item: ast.Const, file: File, session: Session) -> Entity:
         return NamedConstant(declared, None) if declared != UNKNOWN else Mistaken()
     if known is None or declared == UNKNOWN:
         return Mistaken()
-    fitted = _fit(item.value, known, declared, "HR227", f"`{item.name.text}`", file, session)
+    fitted = fit(item.value, known, declared, "HR227", f"`{item.name.text}`", file, session)
     return Mistaken() if fitted is None else NamedConstant(fitted.type, fitted)
 
 
@@ -58,7 +59,7 @@ def read_defaults(
             known = evaluate_constant(param.default, file, session)
         if known is not None and param is not None and param.default is not None:
             subject = f"`{field.name}`"
-            known = _fit(param.default, known, field.type, "HR214", subject, file, session)
+            known = fit(param.default, known, field.type, "HR214", subject, file, session)
         found.append(known)
     return tuple(found)
 
@@ -84,8 +85,9 @@ def evaluate_constant(expr: ast.Expr, file: File, session: Session) -> Known | N
 
 def constant_body(file: File, session: Session) -> Body:
     """Return a body without names of its own."""
+    problems, scope = session.problems, Scope(file)
     return Body(
-        session.problems, session.catalog, Whole(), Scope(file), [], evaluate, _refuse_routine
+        problems, session.catalog, Whole(), scope, [], evaluate, _refuse_routine, not_a_stream
     )
 
 
@@ -117,7 +119,7 @@ def _refuse_routine(body: Body, routine: Routine, _: tuple[Single, ...], span: S
     return Record(tuple((field.name, BROKEN) for field in routine.signature.results))
 
 
-def _fit(
+def fit(
     expr: ast.Expr,
     known: Known,
     wanted: Type,

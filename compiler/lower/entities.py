@@ -9,6 +9,7 @@ from ...dsl import ast
 from ...dsl.source import Source, Span
 from ...dsl.types import Dim, Signature, Type
 from ...stdlib.catalog import Family
+from ...stdlib.op import Literal
 from ..graph import FunctionDef, Graph, ModelDef
 from .operands import Known
 
@@ -63,6 +64,16 @@ class NamedFunction:
     defaults: tuple[Known | None, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """`state h: f32[2, 128] = zeros`: the value it has at first, and where it is written."""
+
+    name: str
+    type: Type
+    initial: Literal
+    span: Span
+
+
 class State(Enum):
     """How far the body of a routine has been checked."""
 
@@ -77,6 +88,7 @@ class Routine:
     """A pipeline or a function written in the language: its body is inlined where it is called.
 
     `graph` is that of its own body, set once a pipeline has been checked without mistakes.
+    `states` outlive a request, for `idle` seconds after it; None: it is not per sequence.
     """
 
     name: str
@@ -88,8 +100,15 @@ class Routine:
     file: "File"
     span: Span
     declaration: ast.Fn | ast.Pipeline
+    states: tuple[Declared, ...] = ()
+    idle: float | None = None
     state: State = State.UNCHECKED
     graph: Graph | None = None
+
+    @property
+    def stream(self) -> bool:
+        """Whether its results are what it emits."""
+        return isinstance(self.declaration, ast.Pipeline) and self.declaration.stream
 
 
 @dataclass(frozen=True, slots=True)

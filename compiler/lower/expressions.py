@@ -7,9 +7,11 @@ from ...dsl.nearest import nearest
 from ...dsl.types import UNKNOWN, DimVar, DType, TensorType
 from ..graph import Constant
 from .agree import rename
+from .attempts import lower_try
 from .body import Body
 from .branches import lower_if, lower_match
 from .calls import lower_call
+from .carry import lower_loop
 from .entities import (
     Mistaken,
     NamedConstant,
@@ -23,7 +25,6 @@ from .loops import lower_for
 from .operands import BROKEN, TEXT, Broken, Known, Made, Operand, Record, weak_number
 from .operators import lower_binary, lower_unary
 from .problems import did_mean, did_you_mean
-from .refused import refuse
 from .scope import Local
 from .type_expressions import SCALARS
 
@@ -64,9 +65,9 @@ def evaluate(body: Body, expr: ast.Expr, names: tuple[str, ...]) -> Operand:
         case ast.For():
             return lower_for(body, expr, names)
         case ast.Loop():
-            return refuse(body, "loop", expr.span)
+            return lower_loop(body, expr, names)
         case ast.Try():
-            return refuse(body, "try", expr.span)
+            return lower_try(body, expr, names)
         case _:
             assert_never(expr)
 

@@ -23,8 +23,8 @@ from .entities import (
 from .function_items import read_function
 from .model_items import read_model
 from .problems import did_you_mean
-from .refused import report_unserved
 from .session import Session
+from .states import idle_of, read_states
 from .type_expressions import SCALARS, given_twice, read_signature, read_type
 
 
@@ -151,13 +151,25 @@ class Loading:
         kind = "pipeline" if isinstance(item, ast.Pipeline) else "function"
         if isinstance(item, ast.Pipeline):
             self._require_served(item)
+        idle = idle_of(item, session.problems) if isinstance(item, ast.Pipeline) else None
+        states = read_states(item, block, file, session)
         if not item.results:
             session.problems.error(
                 "HR211", f"`{item.name.text}` gives nothing", item.name.span, "no results"
             )
         name = file.prefix + item.name.text
         routine = Routine(
-            name, kind, item.params, block, signature, defaults, file, item.name.span, item
+            name,
+            kind,
+            item.params,
+            block,
+            signature,
+            defaults,
+            file,
+            item.name.span,
+            item,
+            states,
+            idle,
         )
         unknown = any(f.type == UNKNOWN for f in (*signature.params, *signature.results))
         if unknown or session.problems.errors > before:
@@ -167,10 +179,13 @@ class Loading:
 
     def _require_served(self, item: ast.Pipeline) -> None:
         problems = self.session.problems
-        if item.stream:
-            report_unserved("-> stream", item.name.span, problems)
-        if item.sequence:
-            report_unserved("per sequence", item.name.span, problems)
+        if item.stream and item.batch is not None:
+            problems.error(
+                "HR337",
+                "a stream takes one item in a request, so that what it emits has an order",
+                item.batch.span,
+                help="leave out `batch`: the rows of several requests meet all the same",
+            )
         if item.batch is not None and (
             not isinstance(item.batch.value, int) or item.batch.value < 1
         ):

@@ -17,6 +17,7 @@ from ...dsl.types import (
 )
 from ..graph import Check, For, Region, Value
 from .body import Body, map_dims
+from .emits import no_emit_in_for
 from .mismatch import made_here, named
 from .operands import BROKEN, Broken, Made, Operand, Record, Single
 from .ops import output_names
@@ -26,7 +27,7 @@ from .statements import condition, lower_statement, named_fields
 def lower_for(body: Body, expr: ast.For, names: tuple[str, ...]) -> Operand:
     sources = _sources(body, expr)
     items = _items(body, sources)
-    inner = body.inside()
+    inner = no_emit_in_for(body.inside())
     mark = body.dims.mark
     targets = _targets(body, expr, len(items))
     params = tuple(

@@ -3,12 +3,12 @@
 `return ... when c` becomes an `If` whose `else` holds what follows.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.types import Dim, DimVar, Field
-from ..graph import Check, Constant, If
+from ..graph import Check, Constant, Emit, If, Region, Value
 from .agree import Clash, adapt, compare, rename, type_dims
 from .body import Body
 from .entities import Routine
@@ -19,18 +19,26 @@ from .operands import BROKEN, Broken, Known, Made, Operand, Record, Single
 from .problems import did_you_mean
 from .scope import Local
 from .statements import condition, lower_statement, named_fields
+from .states import Following
 
 
 @dataclass(frozen=True, slots=True)
 class RoutineBody:
-    """One walk over a routine's body. `names` says what the names of its parameters stand for."""
+    """One walk over a routine's body. `names` says what the names of its parameters stand for,
+    `kept` what its states are when a request begins, `following` what they become."""
 
     routine: Routine
     names: dict[DimVar, Dim]
+    kept: dict[str, Value] = field(default_factory=dict[str, Value])
+    following: Following = field(default_factory=lambda: Following(()))
 
     def statements(self, body: Body, start: int) -> Operand:
         """Lower statements from `start` on and return the results."""
         statements = self.routine.body.statements
+        if start == 0:
+            body.scope.sizes.update({name.name: dim for name, dim in self.names.items()})
+        if self.routine.stream:
+            return self._stream(body)
         for i in range(start, len(statements)):
             statement = statements[i]
             last = i + 1 == len(statements)
@@ -40,6 +48,7 @@ class RoutineBody:
                 isinstance(statement, ast.Return) or last
             ):
                 operand = self._return(body, statement)
+                self.following.require_all(body.problems, statement.span, "this returns")
                 body.scope.close(body.problems)
                 if not last:
                     body.problems.error(
@@ -49,7 +58,7 @@ class RoutineBody:
                         secondary=(Label(statement.span, "this returns always"),),
                     )
                 return operand
-            lower_statement(body, statement)
+            self._lower(body, statement)
         place = statements[-1] if statements else self.routine.body
         ends = isinstance(place, ast.Return)
         body.problems.error(
@@ -61,8 +70,56 @@ class RoutineBody:
         )
         return BROKEN
 
+    def _stream(self, body: Body) -> Operand:
+        """Lower the statements of a pipeline whose results are what it emits."""
+        for statement in self.routine.body.statements:
+            if isinstance(statement, ast.Return):
+                for binding in statement.fields:
+                    body.evaluate(binding.value)
+                body.problems.error(
+                    "HR337",
+                    f"`{self.routine.name}` is a stream: what it gives is emitted, not returned",
+                    statement.span,
+                    help=f"write `emit {self._example()}`",
+                )
+            else:
+                self._lower(body, statement)
+        self.following.require_all(body.problems, self.routine.span, "the stream ends")
+        body.scope.close(body.problems)
+        return Record(())
+
+    def _lower(self, body: Body, statement: ast.Statement) -> None:
+        if isinstance(statement, ast.State) and statement.name.text in self.kept:
+            value, name = self.kept[statement.name.text], statement.name
+            body.scope.give(name.text, Made(value), name.span, body.problems)
+        elif isinstance(statement, ast.Next) and self.kept:
+            given = self.following.give(body, statement)
+            _attach(body, given, body.take_checks())
+        else:
+            lower_statement(body, statement)
+
+    def emit(self, body: Body, statement: ast.Emit) -> None:
+        """Send one response; with `when`, only where that holds."""
+        if statement.when is None:
+            self._send(body, statement)
+            return
+        test = condition(body, statement.when, "emit ... when")
+        then = body.continued()
+        self._send(then, statement)
+        if not isinstance(test, Broken):
+            inputs = (body.value(test, statement.when.span, "when"),)
+            arms = (Region((), tuple(then.nodes), ()), Region((), (), ()))
+            body.add(If(), inputs, (), statement.span, "if", (), regions=arms)
+
+    def _send(self, body: Body, statement: ast.Emit) -> None:
+        sent = self._return(body, statement)
+        if isinstance(sent, Record) and BROKEN not in [single for _, single in sent.fields]:
+            values = tuple(body.value(one, statement.span, name) for name, one in sent.fields)
+            body.add(Emit(), values, (), statement.span, "emit", ())
+
     def _early(self, body: Body, statement: ast.Return, when: ast.Expr, after: int) -> Operand:
         test = condition(body, when, "return ... when")
+        self.following.require_all(body.problems, statement.span, "this may return")
         then, rest = body.continued(), body.continued()
         early = ArmResult(then, self._return(then, statement), statement.span)
         if after == len(self.routine.body.statements):
@@ -77,12 +134,12 @@ class RoutineBody:
         merged = merge(body, If(), inputs, (early, other), statement.span, "if", names)
         return merged if isinstance(merged, Broken | Record) else Record(((names[0], merged),))
 
-    def _return(self, body: Body, statement: ast.Return | ast.Result) -> Operand:
+    def _return(self, body: Body, statement: ast.Return | ast.Result | ast.Emit) -> Operand:
         """Lower the results, compared with the signature, in its order."""
         results = self.routine.signature.results
         bindings = (
             statement.fields
-            if isinstance(statement, ast.Return)
+            if isinstance(statement, ast.Return | ast.Emit)
             else (ast.Binding(None, statement.value, span=statement.span),)
         )
         only = results[0].name if len(results) == 1 else None

@@ -2,21 +2,24 @@
 of any size, and inlined again at every call with the sizes of its arguments.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.source import Span
-from ...dsl.types import UNKNOWN, Dim, DimVar, OptionalType, Type
-from ..graph import Graph, Region, Settings, Value
+from ...dsl.types import UNKNOWN, Dim, DimVar, Field, OptionalType, Type
+from ..graph import Emit, Graph, Region, Settings, StateVariable, Value
+from ..rewrite import walk
 from .agree import rename, type_dims
 from .body import Body, Whole
+from .emits import not_a_stream
 from .entities import Routine, State
 from .expressions import evaluate
 from .operands import BROKEN, Made, Operand, Record, Single
 from .routine_body import RoutineBody
 from .scope import Scope
 from .session import Session
+from .states import Following
 
 MOST_NODES = 10_000  # of one pipeline, literals included, after which nothing more is inlined
 
@@ -56,7 +59,19 @@ class Routines:
         if body.whole.nodes > MOST_NODES:
             self._report_size(routine, call)
             return Record(tuple((field.name, BROKEN) for field in routine.signature.results))
-        inner = body.called(routine.file)
+        if routine.stream:
+            self.session.problems.error(
+                "HR338",
+                f"`{routine.name}` is a stream and gives nothing that could be used here",
+                call,
+                secondary=(Label(routine.span, f"`{routine.name}` emits"),),
+                help="move what both do into a function, and call that",
+            )
+            return Record(tuple((field.name, BROKEN) for field in routine.signature.results))
+        if routine.idle is not None:
+            self._refuse_states(routine, call)
+            return Record(tuple((field.name, BROKEN) for field in routine.signature.results))
+        inner = replace(body.called(routine.file), emit_with=not_a_stream)
         for field, argument, param in zip(
             routine.signature.params, arguments, routine.params, strict=True
         ):
@@ -64,6 +79,15 @@ class Routines:
         names = _sizes_of(routine, arguments)
         with body.problems.called_from(call):
             return RoutineBody(routine, names).statements(inner, 0)
+
+    def _refuse_states(self, routine: Routine, call: Span) -> None:
+        self.session.problems.error(
+            "HR345",
+            f"`{routine.name}` keeps state for a sequence, and only requests have one",
+            call,
+            secondary=(Label(routine.span, f"`{routine.name}` is `per sequence`"),),
+            help="move what both do into a function that takes and gives back what is kept",
+        )
 
     def _report_size(self, routine: Routine, call: Span) -> None:
         self.session.problems.error(
@@ -73,22 +97,48 @@ class Routines:
             notes=("what is called twice is there twice, and so is all that it calls",),
         )
 
+    def _require_emit(self, routine: Routine, region: Region) -> None:
+        if not any(isinstance(node.kind, Emit) for node in walk(region)):
+            self.session.problems.error(
+                "HR337",
+                f"`{routine.name}` is a stream, but emits nothing",
+                routine.span,
+                help="emit, or return results without `stream`",
+            )
+
     def _lower(self, routine: Routine) -> Graph | None:
         whole = Whole()
         problems = self.session.problems
         scope = Scope(routine.file)
-        body = Body(problems, self.session.catalog, whole, scope, [], evaluate, self.inline)
         names: dict[DimVar, Dim] = {}
+        following = Following(routine.states)
+        kept: dict[str, Value] = {}
+        lowering = RoutineBody(routine, names, kept, following)
+        send = lowering.emit if routine.stream else not_a_stream
+        body = Body(problems, self.session.catalog, whole, scope, [], evaluate, self.inline, send)
         params: list[Value] = []
         for field, param in zip(routine.signature.params, routine.params, strict=False):
             value = Value(_own_type(body, field.type, names), field.name, param.name.span)
             params.append(value)
             operand = Made(value) if value.type != UNKNOWN else BROKEN
             scope.give(field.name, operand, param.name.span, problems, parameter=True)
-        operand = RoutineBody(routine, names).statements(body, 0)
+        for state in routine.states:
+            kept[state.name] = Value(body.settle(state.type), state.name, state.span)
+        params += kept.values()
+        errors = problems.errors
+        operand = lowering.statements(body, 0)
+        region = Region(tuple(params), tuple(body.nodes), ())
+        if routine.stream and problems.errors == errors:
+            self._require_emit(routine, region)
         if not isinstance(operand, Record) or BROKEN in [one for _, one in operand.fields]:
             return None
+        if following.broken:
+            return None
         results = tuple(body.value(one, routine.span, name) for name, one in operand.fields)
+        results += tuple(
+            body.value(following.values[state.name], state.span, state.name)
+            for state in routine.states
+        )
         return _graph(routine, whole, body, tuple(params), results)
 
 
@@ -146,4 +196,7 @@ def _graph(
         span=routine.span,
         batch=batch,
         deadline=deadline,
+        stream=routine.stream,
+        states=tuple(StateVariable(Field(s.name, s.type), s.initial) for s in routine.states),
+        idle=routine.idle,
     )

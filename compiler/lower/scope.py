@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ...dsl.source import Span
+from ...dsl.types import Dim
 from .entities import Entity, File
 from .operands import Broken, Operand, singles
 from .problems import Problems
@@ -19,13 +20,23 @@ class Local:
 
 
 class Scope:
-    """Names of one block; those of the blocks around it and of the file can be seen."""
+    """Names of one block; those of the blocks around it and of the file can be seen.
+
+    `sizes` holds the names of dimensions that types written in the block may use.
+    """
 
     def __init__(self, file: File, around: "Scope | None" = None) -> None:
         self.file = file
         self._around = around
         self._locals: dict[str, Local] = {}
         self._used: set[str] = set()
+        self.sizes: dict[str, Dim] = {}
+
+    def size(self, name: str) -> Dim | None:
+        """Return what a dimension's name stands for in types that are written here."""
+        if name in self.sizes or self._around is None:
+            return self.sizes.get(name)
+        return self._around.size(name)
 
     def find(self, name: str) -> "Local | Entity | None":
         """Return what a name stands for, the innermost first, and note the use."""

@@ -8,7 +8,6 @@ from ...dsl.types import UNKNOWN, DType, TensorType
 from .body import Body
 from .mismatch import made_here, named
 from .operands import BROKEN, Broken, Operand, Record, Single, singles
-from .refused import refuse
 from .type_expressions import given_twice
 
 
@@ -45,13 +44,28 @@ def lower_statement(body: Body, statement: ast.Statement) -> None:
         case ast.Assign():
             _assign(body, statement)
         case ast.State(span=span):
-            refuse(body, "state", span)
-        case ast.Emit(span=span):
-            refuse(body, "emit", span)
+            body.problems.error(
+                "HR340",
+                "a state is declared in the own block of a pipeline that is `per sequence`",
+                span,
+            )
+        case ast.Emit():
+            body.emit_with(body, statement)
         case ast.Next(span=span):
-            refuse(body, "next", span)
+            for binding in statement.fields:
+                body.evaluate(binding.value)
+            body.problems.error(
+                "HR334",
+                "`next` ends the block of a `loop`, or stands in the own block of a pipeline "
+                "that is `per sequence`",
+                span,
+                help="give the inner block a value, and name that in the `next` at the end",
+            )
         case ast.StopWhen(span=span):
-            refuse(body, "stop when", span)
+            body.evaluate(statement.condition)
+            body.problems.error(
+                "HR334", "`stop when` follows the `next` of a `loop`, and stands nowhere else", span
+            )
         case ast.Yield(span=span):
             body.problems.error(
                 "HR320", "`yield` is the last statement of a `for`, and stands nowhere else", span

@@ -1,4 +1,4 @@
-"""Drops what feeds nothing: pure nodes, outputs of `if`, `match` and `for` that nobody reads.
+"""Drops what feeds nothing: pure nodes, outputs of `if`, `match`, `try` and `for` that nobody reads.
 
     a = image.decode(photo)                    b = image.decode(photo)
     b = image.decode(photo)          becomes   return b
@@ -11,7 +11,7 @@ Models and functions that are no longer called leave the graph, and with it the 
 
 from dataclasses import replace
 
-from ..graph import For, FunctionCall, Graph, If, Match, ModelCall, Node, Region, Value
+from ..graph import For, FunctionCall, Graph, If, Loop, Match, ModelCall, Node, Region, Try, Value
 from ..graph_pass import Pass, PassContext, PassResult, Phase
 from ..rewrite import is_pure, rebuilt, walk
 
@@ -44,9 +44,11 @@ def _pruned(graph: Graph, node: Node, live: set[Value]) -> Node:
     if not node.regions:
         return node
     # of other kinds, results are more than what is read outside
-    prunable = isinstance(node.kind, If | Match | For)
+    prunable = isinstance(node.kind, If | Match | For | Try)
     read = [i for i, v in enumerate(node.outputs) if v in live or not prunable]
-    flag = isinstance(node.kind, For) and node.kind.filtered
+    flag = (isinstance(node.kind, For) and node.kind.filtered) or (
+        isinstance(node.kind, Loop) and node.kind.stops
+    )
     regions = tuple(
         _region(
             graph,

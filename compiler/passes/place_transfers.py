@@ -8,8 +8,8 @@
 
 Models run on their device, everything else on the CPU, and results leave from the CPU. Control
 flow moves no data: what all arms of an `if` leave on one device stays there; where they differ,
-what follows decides. A copy stands before its first use, outside of the `for` that uses it (one
-copy for all items), and within an arm when nothing outside of that one `if` needs it (no copy for
+what follows decides. A copy stands before its first use, outside of the `for` or `loop` that uses
+it (one copy for all items), and within an arm when nothing outside of that one `if` needs it (no copy for
 an arm not taken).
 """
 
@@ -19,7 +19,19 @@ from dataclasses import replace
 
 from ...dsl.source import Span
 from ...dsl.types import DType, ListType, OptionalType, TensorType, Type
-from ..graph import Constant, For, Graph, If, Match, Node, Region, Transfer, Value
+from ..graph import (
+    Constant,
+    For,
+    Graph,
+    If,
+    Loop,
+    Match,
+    Node,
+    Region,
+    Transfer,
+    Try,
+    Value,
+)
 from ..graph_pass import Pass, PassContext, PassResult, Phase
 from ..stage_settings import CPU, device_of
 
@@ -52,7 +64,7 @@ class _Placing:
         for value, wants in zip(region.results, result_wants, strict=True):
             self.wants.setdefault(value, set()).update(wants)
         for node in reversed(region.nodes):
-            gathered = isinstance(node.kind, For)
+            gathered = isinstance(node.kind, For | Loop)
             for inner in node.regions:
                 wants = [self.wants.get(value, set()) for value in node.outputs]
                 self.find_wants(inner, [{CPU}] * len(inner.results) if gathered else wants)
@@ -77,7 +89,7 @@ class _Placing:
         match node.kind:
             case Transfer(device):
                 return device
-            case If() | Match():
+            case If() | Match() | Try():
                 homes = {self.home[region.results[index]] for region in node.regions}
                 shared = homes if len(homes) == 1 else self.wants.get(node.outputs[index], set())
                 return next(iter(shared)) if len(shared) == 1 and shared <= homes else CPU
@@ -101,7 +113,7 @@ class _Placing:
 
     def _result_devices(self, node: Node) -> tuple[str, ...]:
         """Return where the results of a node's regions are wanted."""
-        if isinstance(node.kind, For):
+        if isinstance(node.kind, For | Loop):
             return (CPU,) * len(node.regions[0].results)
         return tuple(self.home[value] for value in node.outputs)
 
@@ -142,7 +154,7 @@ class _Placing:
         for node in region.nodes:
             needs = dict.fromkeys(self._wanted(node))
             for need in self._captured(node):
-                if isinstance(node.kind, For) or users[need] > 1:
+                if isinstance(node.kind, For | Loop) or users[need] > 1:
                     needs[need] = None
             nodes += _copy(needs, copies, node.span)
             nodes.append(self._node(node, copies))

@@ -12,11 +12,13 @@ from ..graph import (
     FunctionCall,
     Graph,
     If,
+    Loop,
     Match,
     ModelCall,
     Node,
     Region,
     Transfer,
+    Try,
     Value,
 )
 from ..places import place_of
@@ -43,17 +45,28 @@ class _Drawing:
         graph, body = self.graph, self.graph.body
         items: list[Item] = []
         for value, param, (known, literal) in zip(
-            body.params, graph.signature.params, graph.defaults, strict=True
+            body.params, graph.signature.params, graph.defaults, strict=False
         ):
             default = (shortened(f"= {literal_text(literal, param.type)}"),) if known else ()
             card = Card(Look.INPUT, param.name, (str(param.type), *default))
             items.append(self.sketch.card(card, (), _said((value,))))
+        kept = len(graph.states)
+        for value in body.params[len(body.params) - kept :]:
+            card = Card(Look.INPUT, f"state {value.name}", (str(value.type),))
+            items.append(self.sketch.card(card, (), _said((value,))))
         items += self._region(body)
-        for value, result in zip(body.results, graph.signature.results, strict=True):
+        for value, state in zip(
+            body.results[len(body.results) - kept :], graph.states, strict=True
+        ):
+            card = Card(Look.OUTPUT, f"next {state.field.name}", (str(state.field.type),))
+            items.append(self.sketch.card(card, (value,), {}))
+        given = body.results[: len(body.results) - kept]  # nothing in a stream
+        for value, result in zip(given, graph.signature.results, strict=False):
             card = Card(Look.OUTPUT, result.name, (str(result.type),))
             items.append(self.sketch.card(card, (value,), {}))
         parts = [f"batch {graph.batch}"] if graph.batch is not None else []
         parts += [f"deadline {graph.deadline * 1e3:g} ms"] if graph.deadline is not None else []
+        parts += [f"per sequence, idle {graph.idle:g} s"] if graph.idle is not None else []
         details = f"{graph.name}{graph.signature}"
         return Frame(f"pipeline {graph.name}", tuple(items), tuple(parts), details)
 
@@ -122,6 +135,10 @@ def _words(node: Node, details: str) -> tuple[Words, Sequence[str]]:
         case For(filtered=filtered):
             end = "those kept" if filtered else "all of them"
             return Words("for", "each", end, details, False), ("",)
+        case Loop():
+            return Words("loop", "again", "in the end", details, False), ("",)
+        case Try():
+            return Words("try", "try", "either", details, True), ("body", "else")
         case _:
             headings = [f"part {number}" for number in range(1, len(node.regions) + 1)]
             return Words(node.stage, node.stage, "then", details, False), headings

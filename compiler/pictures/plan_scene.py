@@ -17,6 +17,8 @@ from ..plan import (
     CallStep,
     CheckStep,
     EachStep,
+    EmitStep,
+    LoopStep,
     OnnxSegment,
     OpSegment,
     PipelinePlan,
@@ -27,6 +29,7 @@ from ..plan import (
     Step,
     SwitchStep,
     TransferStep,
+    TryStep,
 )
 from ..plan_walk import copies_of, segments_of
 from ..profile import Profile, gain_text, seconds_text
@@ -56,15 +59,27 @@ class _Drawing:
     def frame(self) -> Frame:
         pipeline = self.pipeline
         number, items = next(self.numbers), list[Item]()
-        for slot, parameter in zip(pipeline.body.params, pipeline.parameters, strict=True):
+        body, kept = pipeline.body, len(pipeline.states)
+        for slot, parameter in zip(body.params, pipeline.parameters, strict=False):
             kind, default = parameter.field.type, parameter.default
             given = (
                 (shortened(f"= {literal_text(default, kind)}"),) if parameter.has_default else ()
             )
             card = Card(Look.INPUT, parameter.field.name, (str(kind), *given))
             items.append(self.sketch.card(card, (), {(number, slot): str(parameter.field)}))
-        items += self._block(pipeline.body, number, None)
-        for slot, result in zip(pipeline.body.results, pipeline.results, strict=True):
+        for slot, state in zip(
+            body.params[len(body.params) - kept :], pipeline.states, strict=True
+        ):
+            card = Card(Look.INPUT, f"state {state.field.name}", (str(state.field.type),))
+            items.append(self.sketch.card(card, (), {(number, slot): str(state.field)}))
+        items += self._block(body, number, None)
+        for slot, state in zip(
+            body.results[len(body.results) - kept :], pipeline.states, strict=True
+        ):
+            card = Card(Look.OUTPUT, f"next {state.field.name}", (str(state.field.type),))
+            items.append(self.sketch.card(card, [(number, slot)], {}))
+        given = body.results[: len(body.results) - kept]  # nothing in a stream
+        for slot, result in zip(given, pipeline.results, strict=False):
             card = Card(Look.OUTPUT, result.name, (str(result.type),))
             items.append(self.sketch.card(card, [(number, slot)], {}))
         return Frame(
@@ -76,6 +91,8 @@ class _Drawing:
         said = [f"batch {pipeline.batch}"] if pipeline.batch is not None else []
         if pipeline.deadline is not None:
             said.append(f"deadline {seconds_text(pipeline.deadline)}")
+        if pipeline.idle is not None:
+            said.append(f"per sequence, idle {seconds_text(pipeline.idle)}")
         said += [_queue_text(pipeline.queueing)] if pipeline.queueing is not None else []
         called = (self.plan.segments[one] for one in segments_of(pipeline.body))
         segments = sum(not isinstance(one, OpSegment) for one in called)
@@ -126,6 +143,9 @@ class _Drawing:
             case CheckStep():
                 card = Card(Look.CHECK, shortened(step.check.text), (step.stage,), details=details)
                 return self.sketch.card(card, keys(slot for _, slot, _ in step.sizes), {})
+            case EmitStep():
+                card = Card(Look.OP, "emit", details=details)
+                return self.sketch.card(card, keys(step.inputs), {})
             case BranchStep():
                 words = Words("if", "if", "either", details, True)
                 inputs, types = [step.condition], ()
@@ -140,6 +160,15 @@ class _Drawing:
                 words = Words("for", "each", end, details, False)
                 inputs, types = step.iterables, step.result_types
                 parts = [part("", step.body)]
+            case LoopStep():
+                words = Words("loop", "again", "in the end", details, False)
+                inputs, types = [step.maximum, *step.carried], ()
+                parts = [part("", step.body)]
+            case TryStep():
+                limit = "" if step.within is None else f" within {seconds_text(step.within)}"
+                words = Words("try", f"try{limit}", "either", details, True)
+                inputs, types = [], ()
+                parts = [part("body", step.body), part("else", step.orelse)]
             case _:
                 assert_never(step)
         outputs = dict.fromkeys(keys(step.outputs), "")

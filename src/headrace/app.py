@@ -8,7 +8,7 @@ sessions they are two engines, and the second is made at the first `submit`.
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -162,6 +162,60 @@ class Pipeline:
         return await asyncio.wrap_future(
             self.submit(timeout=timeout, outputs=outputs, priority=priority, **inputs)
         )
+
+    def stream(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        **inputs: Any,  # Any: likewise
+    ) -> Iterator[Record]:
+        """Answer in this thread, with one record for each `emit`, made when it is asked for.
+
+        Raises RequestError at once, and Fault where it happens. To stop early is to stop asking.
+        """
+        if "timeout" in self._own and timeout is not None:
+            inputs["timeout"], timeout = timeout, None
+        clock = self._engine.config.clock
+        deadline = None if timeout is None else clock() + timeout
+        emitted = self._engine.stream(self._prepared, inputs, deadline)
+        return (self._record(one.values()) for one in emitted)
+
+    async def aio_stream(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        priority: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> AsyncIterator[Record]:
+        """As `stream`, in worker threads, for `async for`.
+
+        Few records wait for a reader that is slower; leaving the loop drops the request once the
+        iterator is closed.
+        """
+        if self._own:
+            timeout, _, priority = self._options(inputs, timeout, None, priority)
+        engine, loop, ready = (
+            self._app.workers_engine(),
+            asyncio.get_running_loop(),
+            asyncio.Event(),
+        )
+        opened = engine.open_stream(
+            engine.pipeline(self.__name__),
+            inputs,
+            partial(self._make, None),
+            partial(loop.call_soon_threadsafe, ready.set),
+            deadline=None if timeout is None else engine.config.clock() + timeout,
+            priority=priority or 0,
+        )
+        try:
+            while not opened.over:
+                for record in opened.take():
+                    yield record
+                if not opened.over:
+                    await ready.wait()
+                    ready.clear()
+        finally:
+            opened.cancel()
 
     def __repr__(self) -> str:
         return f"<pipeline {self.signature}>"

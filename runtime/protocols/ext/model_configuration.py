@@ -8,11 +8,15 @@ from ....compiler.plan import (
     BranchStep,
     CallStep,
     EachStep,
+    LoopStep,
     OnnxSegment,
     PythonSegment,
     Segment,
     SwitchStep,
+    TryStep,
 )
+from ....dsl.types import DType, TensorType
+from ..datatypes import DATATYPES
 from ..forms import Form
 from ..models import Model
 
@@ -40,15 +44,41 @@ def model_config(model: Model) -> dict[str, Any]:  # Any: JSON
         "input": inputs,
         "output": [tensor for form in model.outputs.values() for tensor in _tensors(form)],
         "instance_group": _instances(model),
-        "model_transaction_policy": {"decoupled": False},
+        "model_transaction_policy": {"decoupled": model.pipeline.stream},
         "parameters": {
             TYPE_PARAMETER + form.name: {"string_value": str(form.type)}
             for form in (*model.inputs.values(), *model.outputs.values())
         },
     }
-    if batching := _batching(model):
+    if model.pipeline.idle is not None:
+        config["sequence_batching"] = _sequences(model)
+    elif batching := _batching(model):  # the two are one field of the protocol
         config["dynamic_batching"] = batching
     return config
+
+
+def _sequences(model: Model) -> dict[str, Any]:  # Any: JSON
+    """Say how long a silent sequence is kept, and what is kept of each."""
+    pipeline = model.pipeline
+    return {
+        "max_sequence_idle_microseconds": round((pipeline.idle or 0.0) * 1e6),
+        "oldest": {},  # requests of different sequences meet as they come
+        "state": [
+            {
+                "input_name": state.field.name,
+                "output_name": state.field.name,
+                "data_type": _data_type(kind.dtype),
+                "dims": [dim if isinstance(dim, int) else -1 for dim in kind.dims],
+            }
+            for state in pipeline.states
+            if isinstance(kind := state.field.type, TensorType)
+        ],
+    }
+
+
+def _data_type(dtype: DType) -> str:
+    name = DATATYPES[dtype].name
+    return f"TYPE_{'STRING' if name == 'BYTES' else name}"
 
 
 def _tensors(form: Form) -> Iterator[dict[str, Any]]:  # Any: JSON
@@ -75,8 +105,10 @@ def _called(block: Block) -> Iterator[int]:
                 for _, arm in step.cases:
                     yield from _called(arm)
                 yield from _called(step.default)
-            case EachStep():
+            case EachStep() | LoopStep():
                 yield from _called(step.body)
+            case TryStep():
+                yield from (*_called(step.body), *_called(step.orelse))
             case _:
                 pass
 
