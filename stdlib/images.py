@@ -146,5 +146,9 @@ def fill_type(argument: Argument, found: TensorType, dims: Dims, name: str = "va
     given = tensor(argument, name, dims)
     if not given.dtype.is_number or len(given.dims) > 1:
         raise OpTypeError(name, f"one number, or one for each channel, not {given}")
+    if argument.known and found.dtype is DType.U8:
+        values = np.asarray(array(argument.literal), np.float64)
+        if not np.all((values >= 0) & (values <= 255)):
+            raise OpTypeError(name, f"a pixel of u8, 0 to 255, not {argument.literal!r}")
     if given.dims and (len(found.dims) != 3 or not dims.unify(given.dims[0], found.dims[2])):
         raise OpTypeError(name, f"one number for each channel of {found}, not {given}")

@@ -75,6 +75,7 @@ def batched_like(emit: Emitter, operand: Operand, like: Operand, dtype: DType | 
         return tensor
     if like.tensor is None:
         raise Decline("no operand has the batch axis")
+    require(tensor_type(operand.type).dtype, frozenset(DType) - {DType.BF16}, "Expand")
     (shape,) = emit.node("Shape", [tensor])
     (full,) = emit.node("Concat", [batch_size(emit, like.tensor), shape], axis=0)
     return emit.node("Expand", [tensor, full])[0]

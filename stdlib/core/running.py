@@ -81,6 +81,7 @@ def samples(random: np.random.Generator) -> Sequence[Sample]:
         (x.astype(np.float64), 1),
         (x.astype(np.float16), 0),
         (whole, 0),
+        (whole * 2**55 + 1, 0),
         (whole.astype(np.int32),),
         (whole.astype(np.uint8),),
     ]

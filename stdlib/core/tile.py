@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...dsl.dims import Dims
-from ...dsl.types import Dim, DimArith, TensorType, Type
+from ...dsl.types import Dim, DimArith, DType, TensorType, Type
 from ..lowering import MOVABLE, aligned, require, tensor_type
 from ..lowering import integers as row
 from ..op import (
@@ -23,6 +23,8 @@ from ..op import (
 )
 from ..rules import sizes, tensor
 from ..values import array, integers
+
+REPEATABLE = MOVABLE - {DType.BF16}
 
 
 def tile_types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
@@ -54,7 +56,7 @@ def tile(x: Item, counts: "Item | Literal") -> Array:
 
 def lower_tile(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tuple[str, ...]:
     x, counts = operands
-    require(tensor_type(x.type).dtype, MOVABLE, "Tile")
+    require(tensor_type(x.type).dtype, REPEATABLE, "Tile")
     if counts.tensor is not None:
         raise Decline("counts made at run time may differ from row to row")
     batch = (1,) if x.batched else ()
@@ -86,7 +88,7 @@ def lower_broadcast(
 ) -> tuple[str, ...]:
     x, shape = operands
     found = tensor_type(x.type)
-    require(found.dtype, MOVABLE, "Expand")
+    require(found.dtype, REPEATABLE, "Expand")
     if shape.tensor is not None:
         raise Decline("a shape made at run time may differ from row to row")
     wanted = integers(shape.literal)

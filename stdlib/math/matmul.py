@@ -34,7 +34,9 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
 
 def reference(left: Array, right: Array) -> Array:
     with np.errstate(all="ignore"):
-        return np.matmul(array(left), array(right))
+        first = array(left)
+        # NumPy has no product of bf16 and gives f32.
+        return np.matmul(first, array(right)).astype(first.dtype, copy=False)
 
 
 def lower(emit: Emitter, operands: Sequence[Operand], results: Sequence[Type]) -> tuple[str, ...]:

@@ -35,7 +35,9 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
 
 def reference(x: Item, rows: Item) -> Array:
     with np.errstate(all="ignore"):
-        return np.matmul(unit(array(x)), unit(array(rows)).T)
+        one = unit(array(x))
+        # NumPy has no product of bf16 and gives f32.
+        return np.matmul(one, unit(array(rows)).T).astype(one.dtype, copy=False)
 
 
 def unit(x: Array) -> Array:

@@ -150,3 +150,77 @@ def test_padding_adds_to_named_sizes() -> None:
 def test_a_class_outside_gives_a_row_of_zeros() -> None:
     rows = call("nn.one_hot", np.array([1, 5, -1]), 3)
     assert rows.tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_what_sorts_is_what_is_picked_also_with_nan() -> None:
+    x = np.array([[1, np.nan, -np.inf, 3, np.nan, np.inf, 3]], np.float16)
+    for descending in (False, True):
+        order = call("argsort", x, descending=descending)
+        picked = call("take_along", x, order)
+        np.testing.assert_array_equal(picked, call("sort", x, descending=descending))
+    values, indices = call("nn.topk", x, 4)
+    assert indices.tolist() == [[1, 4, 5, 3]], "NaN counts as infinity, and the first comes first"
+    np.testing.assert_array_equal(values, call("take_along", x, indices))
+
+
+def test_rows_without_elements_elsewhere_still_have_a_greatest() -> None:
+    assert call("max", np.zeros((0, 3), np.float32), -1).shape == (0,)
+    assert call("mean", np.zeros((0, 3), np.float32), -1).shape == (0,)
+    assert np.isnan(call("mean", np.zeros((0, 3), np.float32), 0)).all()
+
+
+def test_integers_that_overflow_wrap_around_and_stay_out_of_models() -> None:
+    big = np.array([2**62, 2**62, 5])
+    assert call("sum", big) == -(2**63) + 5
+    assert call("prod", big) == 0
+    assert call("cumsum", big).tolist() == [2**62, -(2**63), -(2**63) + 5]
+
+
+def test_products_of_bf16_are_bf16() -> None:
+    x = call("cast", np.eye(2, dtype=np.float32), DType.BF16)
+    assert call("math.matmul", x, x).dtype == call("nn.cosine", x, x).dtype == x.dtype
+
+
+def test_of_equal_indices_the_last_counts() -> None:
+    assert call("put_along", np.zeros(3), np.array([1, 1, -1]), np.array([5.0, 6, 7])).tolist() == [
+        0,
+        6,
+        7,
+    ]
+    assert refusal("put_along", tensor(F32, 3), tensor(I64, 2), tensor(F32, 3)).startswith("values")
+
+
+def test_indices_of_what_is_set() -> None:
+    assert call("nonzero", np.array([0, 3, np.nan])).tolist() == [1, 2]
+    assert call("nonzero", np.eye(2, dtype=bool)).tolist() == [[0, 0], [1, 1]]
+
+
+def test_different_values_with_their_places_and_counts() -> None:
+    words = np.array(["b", "a", "b"], object)
+    values, places, counts = call("unique", words)
+    assert (values.tolist(), places.tolist(), counts.tolist()) == (["a", "b"], [1, 0, 1], [1, 2])
+
+
+def test_of_nothing_all_hold_and_none_does() -> None:
+    nothing = np.zeros((2, 0), np.bool_)
+    assert call("all", nothing, 1).tolist() == [True, True]
+    assert call("any", nothing, 1).tolist() == [False, False]
+    assert "bool, not f32[3]" in refusal("any", tensor(F32, 3))
+
+
+def test_sizes_of_what_is_repeated_are_products() -> None:
+    dims = Dims()
+    n = dims.rigid("N")
+    assert str(types("tile", tensor(F32, n, 2), (3, 2), dims=dims)) == "f32[3 * N, 4]"
+    assert str(types("repeat", tensor(F32, n), 2, dims=dims)) == "f32[2 * N]"
+    assert str(types("diff", tensor(F32, n), dims=dims)) == "f32[N - 1]"
+    assert "no 1, not 4" in refusal("broadcast_to", tensor(F32, 3), (2, 4))
+
+
+def test_as_many_axes_as_numpy_has_go_through() -> None:
+    x = np.zeros((1,) * 64, np.float32)
+    for name in ("transpose", "flip", "sum", "sort", "cumsum", "squeeze", "nonzero", "all"):
+        given = x > 0 if name == "all" else x
+        assert call(name, given).size <= 64
+    with pytest.raises(ValueError, match="64"):
+        call("expand_dims", x, 0)

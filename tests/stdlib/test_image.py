@@ -189,3 +189,83 @@ def test_grey_is_weighted_by_the_order_of_the_channels() -> None:
         call("image.grayscale", PIXELS, "bgr"), cv2.cvtColor(PIXELS, cv2.COLOR_BGR2GRAY)
     )
     assert refusal("image.grayscale", tensor(U8, 4, 5, 4)).startswith("image: an image [h, w, 3]")
+
+
+def test_colours_convert_as_opencv_does() -> None:
+    hsv = call("image.convert", PIXELS, "rgb", "hsv")
+    np.testing.assert_array_equal(hsv, cv2.cvtColor(PIXELS, cv2.COLOR_RGB2HSV))
+    red = np.array([[[255, 0, 0]]], np.uint8)
+    assert call("image.convert", red, "rgb", "hsv")[0, 0].tolist() == [0, 255, 255]
+    lab = call("image.convert", hsv, "hsv", "lab")
+    want = cv2.cvtColor(cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB), cv2.COLOR_RGB2Lab)
+    np.testing.assert_array_equal(lab, want)
+    assert refusal("image.convert", tensor(U8, 4, 5), "rgb", "hsv") == (
+        "image: of 3 channels for rgb, not u8[4, 5]: 1 and 3 differ"
+    )
+
+
+def test_drawing_leaves_the_image_as_it_is() -> None:
+    black = np.zeros((9, 9), np.uint8)
+    box = np.array([[2, 2, 6, 6]], np.float32)
+    drawn = call("image.draw_boxes", black, box, 7, 1)
+    assert not black.any()
+    assert np.count_nonzero(drawn == 7) == 16
+    quad = np.array([[[2, 2], [6, 2], [6, 6], [2, 6]]], np.float32)
+    np.testing.assert_array_equal(call("image.draw_quads", black, quad, 7, 1), drawn)
+
+
+def test_drawing_on_channels_wants_a_colour_of_as_many() -> None:
+    quads = tensor(F32, 1, 4, 2)
+    assert refusal("image.draw_quads", tensor(U8, 9, 9, 3), quads, (1, 2)) == (
+        "colour: one number, or one for each channel of u8[9, 9, 3]"
+    )
+    assert "from 0 to 255" in refusal("image.draw_quads", tensor(U8, 9, 9, 3), quads, 256)
+
+
+def test_corners_that_are_no_points_are_not_drawn() -> None:
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        call("image.draw_boxes", PIXELS, np.full((1, 4), np.nan, np.float32))
+
+
+def test_labels_are_written_where_they_are_told() -> None:
+    black = np.zeros((40, 90), np.uint8)
+    points = np.array([[5, 30]], np.float32)
+    shown = call("image.draw_labels", black, np.array(["EXIT"], object), points, 255, 20)
+    rows = np.flatnonzero(shown.any(axis=1))
+    assert 8 <= rows.min() <= 12
+    assert 29 <= rows.max() <= 32
+
+
+def test_tiles_cover_the_image() -> None:
+    seen = np.zeros(PIXELS.shape[:2], np.int64)
+    tiles, corners = call("image.tiles", PIXELS, 16, overlap=4)
+    for tile, (x, y) in zip(tiles, corners, strict=True):
+        np.testing.assert_array_equal(tile, PIXELS[y : y + 16, x : x + 16])
+        seen[y : y + 16, x : x + 16] += 1
+    assert seen.all()
+    with pytest.raises(ValueError, match="40 x 70 has no tile of 41"):
+        call("image.tiles", PIXELS, 41)
+
+
+def test_a_fill_that_is_no_pixel_is_refused() -> None:
+    image = tensor(U8, 4, 5, 3)
+    assert refusal("image.pad_to", image, 8, 8, 256) == "value: a pixel of u8, 0 to 255, not 256"
+    assert types("image.pad_to", tensor(F32, 4, 5, 3), 8, 8, -1) == tensor(F32, 8, 8, 3)
+    with pytest.raises(ValueError, match="a u8 pixel is 0 to 255"):
+        call("image.pad_to", PIXELS, 80, 80, np.array(256))
+
+
+def test_the_middle_is_cut_out() -> None:
+    np.testing.assert_array_equal(call("image.center_crop", PIXELS, 39, 3), PIXELS[:39, 33:36])
+    assert refusal("image.center_crop", tensor(U8, 4, 5), 5, 5) == (
+        "height: at most 4, as u8[4, 5] has, not 5"
+    )
+
+
+@pytest.mark.parametrize("name", ["grayscale", "fit", "rotate90", "to_gray_and_back"])
+def test_an_image_known_to_be_without_pixels_is_refused(name: str) -> None:
+    arguments = ("rgb", "gray") if name == "to_gray_and_back" else ()
+    op = "image.convert" if name == "to_gray_and_back" else f"image.{name}"
+    assert refusal(op, tensor(U8, 0, 5, 3), *arguments) == (
+        "image: an image with pixels, not u8[0, 5, 3]"
+    )
