@@ -7,6 +7,7 @@ would answer at all.
 """
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -53,9 +54,10 @@ async def load_grpc(port: int, requests: int, in_flight: int) -> None:
 
 def http_request() -> bytes:
     raw = np.zeros(WIDTH, np.float32).tobytes()
-    head = (
-        '{"inputs":[{"name":"x","datatype":"FP32","shape":[%d],"parameters":'
-        '{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}' % (WIDTH, len(raw))
+    tensor = {"name": "x", "datatype": "FP32", "shape": [WIDTH]}
+    size = {"binary_data_size": len(raw)}
+    head = json.dumps(
+        {"inputs": [tensor | {"parameters": size}], "parameters": {"binary_data_output": True}}
     )
     return (
         "POST /v2/models/tiny/infer HTTP/1.1\r\nHost: x\r\n"
@@ -124,7 +126,7 @@ def compare(carrier: str, rounds: int, requests: int, in_flight: int) -> Outcome
 
 
 def main() -> None:
-    parser = options(__doc__.partition("\n")[0], rounds=5)
+    parser = options("What a request costs a server in CPU time.", rounds=5)
     parser.add_argument("--requests", type=int, default=6400, help="a round; default 6400")
     parser.add_argument("--in-flight", type=int, default=32, help="default 32")
     parser.add_argument("--carrier", choices=CARRIERS, action="append", help="default all")

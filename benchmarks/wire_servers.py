@@ -49,7 +49,7 @@ def tiny_model() -> bytes:
         "tiny",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["B", WIDTH])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["B", WIDTH])],
-        [numpy_helper.from_array(np.float32(1), "one")],
+        [numpy_helper.from_array(np.array(1, np.float32), "one")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return model.SerializeToString()
@@ -58,10 +58,14 @@ def tiny_model() -> bytes:
 def bare_run() -> Callable[[np.ndarray], np.ndarray]:
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
+    session: Any = onnxruntime.InferenceSession(  # Any: it says too little of what run returns
         tiny_model(), settings, providers=["CPUExecutionProvider"]
     )
-    return lambda x: session.run(["y"], {"x": x})[0]
+
+    def run(x: np.ndarray) -> np.ndarray:
+        return session.run(["y"], {"x": x})[0]
+
+    return run
 
 
 def bare_reply(run: Callable[[np.ndarray], np.ndarray], message: Any, response: Any) -> Any:
@@ -97,10 +101,11 @@ def bare_native() -> None:
 
 def bare_grpcio() -> None:
     run = bare_run()
+    messages: Any = service_pb2  # Any: made at run time
 
     class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
         async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: ARG002
-            return bare_reply(run, request, service_pb2.ModelInferResponse)
+            return bare_reply(run, request, messages.ModelInferResponse)
 
     async def main() -> None:
         server = grpc.aio.server()

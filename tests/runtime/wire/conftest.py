@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def start() -> Iterator[Start]:
     engines: list[Engine] = []
     servers: list[Server] = []
 
-    def begin(carrier: Carrier = Carrier.AUTO, *, workers: int = 1, **settings: object) -> Server:
+    def begin(carrier: Carrier = Carrier.AUTO, *, workers: int = 1, **settings: Any) -> Server:
         engines.append(Engine(toy_plan(), EngineConfig(workers=workers)))
         servers.append(serve([engines[-1]], free_ports(carrier, **settings)))
         return servers[-1]
@@ -51,7 +52,7 @@ def start() -> Iterator[Start]:
         engine.close()
 
 
-def free_ports(carrier: Carrier, **settings: object) -> ServerConfig:
+def free_ports(carrier: Carrier, **settings: Any) -> ServerConfig:
     return ServerConfig(http_port=0, grpc_port=0, metrics_port=0, carrier=carrier, **settings)
 
 

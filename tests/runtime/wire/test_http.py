@@ -253,11 +253,9 @@ def test_b29_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(star
 
 def test_b29_many_inputs_whose_sum_is_over_the_limit_are_413(start: Start) -> None:
     server = start(limits=Limits(body=100_000))
-    tensors = [numbers([0.0] * 1000, [1000])["inputs"] for _ in range(50)]
+    tensor = {"name": "x0", "datatype": "FP32", "shape": [1000], "data": [0.0] * 1000}
     with httpx.Client(base_url=f"http://{server.addresses.http}") as http:
-        answer = http.post(
-            "/v2/models/echo_f32/infer", json={"inputs": [t for one in tensors for t in one]}
-        )
+        answer = http.post("/v2/models/echo_f32/infer", json={"inputs": [tensor] * 50})
         assert answer.status_code == 413
 
 

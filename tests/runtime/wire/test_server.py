@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import grpc
 import httpx
@@ -54,7 +55,7 @@ def test_what_has_no_port_is_not_served() -> None:
 @CARRIERS
 def test_a_port_that_is_taken_is_an_os_error(carrier: Carrier, kind: str) -> None:
     engine = Engine(echo_plan("p", "f32"))
-    ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
+    ports: dict[str, Any] = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports[kind] = taken.getsockname()[1]
         with pytest.raises(OSError):

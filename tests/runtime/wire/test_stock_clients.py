@@ -2,7 +2,7 @@
 
 import asyncio
 import queue
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_b28_bytes_may_be_anything(client: Client) -> None:
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_json_and_binary_tensors_give_the_same(server: Server, binary: bool) -> None:
-    module = tritonclient.http
+    module: Any = tritonclient.http
     array, text = np.array([0.1, -2], np.float32), np.array(["grün"], object)
     with module.InferenceServerClient(server.addresses.http) as triton:
         answer = triton.infer(
@@ -99,7 +99,7 @@ def test_json_and_binary_tensors_give_the_same(server: Server, binary: bool) -> 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_b28_bodies_may_be_compressed_both_ways(server: Server, coding: str) -> None:
     array = np.arange(5000, dtype=np.float32)
-    module = tritonclient.http
+    module: Any = tritonclient.http
     with module.InferenceServerClient(server.addresses.http) as triton:
         answer = triton.infer(
             "echo_f32",
@@ -234,7 +234,7 @@ def test_32_clients_at_once_get_each_their_own_answer(client: Client, server: Se
 
 @pytest.mark.parametrize("kind", ["http", "grpc"])
 def test_asyncio_clients_get_each_their_own_answer(server: Server, kind: str) -> None:
-    module = tritonclient.http.aio if kind == "http" else tritonclient.grpc.aio
+    module: Any = tritonclient.http.aio if kind == "http" else tritonclient.grpc.aio
     address = server.addresses.http if kind == "http" else server.addresses.grpc
 
     async def main() -> None:
@@ -253,9 +253,12 @@ def test_asyncio_clients_get_each_their_own_answer(server: Server, kind: str) ->
 
 
 def test_a_stream_answers_each_message_in_order_and_errors_do_not_end_it(server: Server) -> None:
-    module = tritonclient.grpc
+    module: Any = tritonclient.grpc
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
-    put: Callable[..., None] = lambda result, error: answers.put((result, error))  # noqa: E731
+
+    def put(result: Any, error: Any) -> None:
+        answers.put((result, error))
+
     with module.InferenceServerClient(server.addresses.grpc) as triton:
         triton.start_stream(put)
         for number in range(40):
