@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from . import ast
 from .literals import read_quantity, read_string
+from .sends import sends
 from .source import Source, Span
 from .token import Token
 
@@ -130,7 +131,7 @@ class CodeBuilder:
     def block(self, parts: Parts) -> ast.Block:
         statements = cast("tuple[ast.Statement, ...]", nodes(parts))  # by the rule
         for statement in statements[:-1]:
-            if isinstance(statement, ast.Result):
+            if isinstance(statement, ast.Result) and not sends(statement.value):
                 raise UnusedValue(statement)
         return ast.Block(statements, span=span_of(parts))
 

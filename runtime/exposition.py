@@ -91,6 +91,15 @@ def _pipelines(pipelines: Sequence[PipelineCounts], version: str) -> Iterator[Me
     for pipeline in pipelines:
         pending.add_metric((pipeline.name, version), pipeline.pending)
     yield pending
+    fallbacks = CounterMetricFamily(
+        "headrace_try_fallbacks",
+        "Rows that went to the else of a try, by the fault of its body",
+        labels=(*_MODEL, "try", "reason"),
+    )
+    for pipeline in pipelines:
+        for (place, reason), count in pipeline.fallbacks.items():
+            fallbacks.add_metric((pipeline.name, version, place, reason), count)
+    yield fallbacks
 
 
 def _microseconds(seconds: float) -> int:

@@ -4,7 +4,7 @@ The front ends share one Service. It knows neither HTTP nor gRPC; they know of e
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 
 from ..stdlib.op import Item
@@ -13,7 +13,8 @@ from .prepared import Prepared
 from .protocols.limits import Limits
 from .protocols.models import Model, model_of, unknown_model
 from .protocols.names import shown
-from .request import Code, Fault, Request, Response
+from .request import Code, Fault, Request, RequestError, Response
+from .streams import Stream
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,10 +66,39 @@ class Service:
         Future."""
         if not self._ready:
             raise Fault(Code.UNAVAILABLE, "the server is not ready for requests")
+        if model.pipeline.stream:
+            raise Fault(
+                Code.UNSUPPORTED,
+                f"`{model.name}` is a stream and answers more than once: call ModelStreamInfer",
+            )
         engine, prepared = self._prepared[model.name]
         if engine.cheap(model.name):
-            return engine.run(prepared, request.inputs, request.outputs, request.deadline)
+            return engine.run(
+                prepared, request.inputs, request.outputs, request.deadline, request.sequence
+            )
         return engine.submit(request)
+
+    def open(
+        self,
+        model: Model,
+        request: Request,
+        make: Callable[[dict[str, Item]], bytes],
+        notify: Callable[[], None],
+    ) -> Stream[bytes]:
+        """Start a request to a stream; `make` encodes each response, `notify` tells of one."""
+        if not self._ready:
+            raise Fault(Code.UNAVAILABLE, "the server is not ready for requests")
+        if request.outputs is not None:
+            raise RequestError(f"what `{model.name}` emits comes whole: name no outputs")
+        engine, prepared = self._prepared[model.name]
+        return engine.open_stream(
+            prepared,
+            request.inputs,
+            make,
+            notify,
+            deadline=request.deadline,
+            priority=request.priority,
+        )
 
 
 def explain(error: BaseException, request_id: str = "") -> Fault:

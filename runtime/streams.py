@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from ..stdlib.op import Item
-from .request import Code, Fault, RequestError
+from .request import Fault, RequestError
 from .task import Task
 
 Result = TypeVar("Result")
@@ -40,7 +40,7 @@ class Stream(Generic[Result]):
         self._make, self._notify, self._drop, self._resume = make, notify, drop, resume
         self._lock = threading.Lock()
         self._waiting: deque[Result] = deque()
-        self._parked = self._cancelled = self._over = False
+        self._parked = self._over = False
         self._fault: Fault | None = None
         self.task: Task | None = None
 
@@ -48,10 +48,12 @@ class Stream(Generic[Result]):
         """Take one response; False when the request must wait until `resume` is called."""
         made = self._make(outputs)
         with self._lock:
+            if self._over:
+                return True  # cancelled: the engine learns of it before its next work
             self._waiting.append(made)
-            self._parked = room = len(self._waiting) >= ROOM
-        self._notify()
-        return not room
+            self._parked = full = len(self._waiting) >= ROOM
+            self._notify()
+        return not full
 
     def give(self, outputs: dict[str, Item]) -> None:
         """Note that there will be no more; a stream has no results but those it has emitted."""
@@ -83,34 +85,24 @@ class Stream(Generic[Result]):
             return True
 
     def cancel(self) -> None:
-        """Drop what is left of the request, if it is not over."""
+        """Drop what is left of the request, if it is not over; `notify` is not called any more."""
         task = self.task
         with self._lock:
             if self._over:
                 return
-            self._over = self._cancelled = True
+            self._over = True
             self._waiting.clear()
         if task is not None:
             self._drop(task)
 
     def _end(self, fault: Fault | None) -> None:
         with self._lock:
-            self._over = True
-            self._fault = None if self._cancelled else fault
-        self._notify()
+            if not self._over:
+                self._over, self._fault = True, fault
+                self._notify()
 
 
 def require_stream(name: str, stream: bool) -> None:
     """Raise RequestError when a pipeline that is none is to be read as a stream."""
     if not stream:
         raise RequestError(f"`{name}` is no stream: it answers once", pipeline=name)
-
-
-def require_one_answer(name: str, stream: bool) -> None:
-    """Raise a fault when a stream is called where only one response can be given."""
-    if stream:
-        raise Fault(
-            Code.UNSUPPORTED,
-            f"`{name}` is a stream and answers more than once: call it with ModelStreamInfer",
-            pipeline=name,
-        )

@@ -68,6 +68,9 @@ class Body:
             return operand
         if len(operand.fields) == 1:
             return operand.fields[0][1]
+        if not operand.fields:
+            self.problems.error("HR314", "this gives nothing: its blocks only emit", expr.span)
+            return BROKEN
         listed = ", ".join(f"`{name}`" for name in operand.names)
         self.problems.error(
             "HR224",

@@ -24,6 +24,8 @@ def lower_block(body: Body, block: ast.Block | ast.Expr, names: tuple[str, ...] 
     else:
         if last is not None:
             lower_statement(body, last)
+        if isinstance(last, ast.Emit):
+            operand = Record(())
         if last is None or isinstance(last, ast.Assign):
             body.problems.error(
                 "HR314",

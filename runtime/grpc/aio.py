@@ -12,8 +12,10 @@ import grpc
 import grpc.aio
 
 from ..awaiting import wait_until_done
+from ..request import Fault
 from ..server_config import Tls
-from .call import CallError, Method, Methods, Pending
+from ..streams import Stream
+from .call import CallError, Method, Methods, Pending, Responses, StreamMethod
 from .status import Status
 
 _LOG = logging.getLogger(__name__)
@@ -99,19 +101,62 @@ async def _finished(pending: Pending) -> bytes:
     return pending.finish(pending.future)
 
 
-def _stream(method: Method) -> Any:  # Any: as grpcio's stubs
+class _Opened:
+    """Responses under way: writes them as they come, those of one request one after the other."""
+
+    def __init__(self, responses: Responses) -> None:
+        loop, self._ready = asyncio.get_running_loop(), asyncio.Event()
+        self._end = responses.end
+        self._stream: Stream[bytes] | None = None
+        self._failed: Exception | None = None
+        try:
+            self._stream = responses.open(lambda: loop.call_soon_threadsafe(self._ready.set))
+        except Exception as error:
+            self._failed = error  # `end` puts it into words
+
+    async def write(self, context: Any) -> None:  # Any: as grpcio's stubs
+        try:
+            await self._write_all(context)
+        finally:
+            self.cancel()
+        if (last := self._end(self._failed)) is not None:
+            await context.write(last)
+
+    async def _write_all(self, context: Any) -> None:  # Any: as grpcio's stubs
+        while self._stream is not None:
+            for response in self._stream.take():
+                await context.write(response)
+            try:
+                if self._stream.over:
+                    return
+            except Fault as fault:
+                self._failed = fault
+                return
+            await self._ready.wait()
+            self._ready.clear()
+
+    def cancel(self) -> None:
+        if self._stream is not None:
+            self._stream.cancel()
+
+
+def _stream(method: StreamMethod) -> Any:  # Any: as grpcio's stubs
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
-        answers: asyncio.Queue[bytes | Pending | None] = asyncio.Queue(_IN_FLIGHT)
+        answers: asyncio.Queue[bytes | Pending | _Opened | None] = asyncio.Queue(_IN_FLIGHT)
 
         async def read() -> None:
             async for payload in requests:
-                await answers.put(method(payload, context.time_remaining()))
+                answer = method(payload, context.time_remaining())
+                await answers.put(_Opened(answer) if isinstance(answer, Responses) else answer)
             await answers.put(None)
 
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(read())
                 while (answer := await answers.get()) is not None:
+                    if isinstance(answer, _Opened):
+                        await answer.write(context)
+                        continue
                     done = answer if isinstance(answer, bytes) else await _finished(answer)
                     await context.write(done)
         finally:
@@ -120,8 +165,10 @@ def _stream(method: Method) -> Any:  # Any: as grpcio's stubs
     return call
 
 
-def _cancel_all(answers: "asyncio.Queue[bytes | Pending | None]") -> None:
+def _cancel_all(answers: "asyncio.Queue[bytes | Pending | _Opened | None]") -> None:
     while not answers.empty():
         answer = answers.get_nowait()
         if isinstance(answer, Pending):
             answer.future.cancel()
+        elif isinstance(answer, _Opened):
+            answer.cancel()

@@ -3,7 +3,8 @@
 A carrier calls a Method with the request's bytes and the seconds the call has left. It gets the
 answer's bytes, or a Pending whose future it waits for, cancels when the caller goes away, and
 hands to `finish` when it is done; or a CallError from either. A method with streams in both
-directions is called for each message and answers each, in order; its errors are messages too.
+directions is called for each message and answers each, in order; its errors are messages too, and
+it may answer with Responses.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ..request import Fault, Response
+from ..streams import Stream
 from .status import STATUS, Status
 
 
@@ -36,7 +38,17 @@ class Pending(NamedTuple):
     finish: Callable[[Future[Response]], bytes]
 
 
+class Responses(NamedTuple):
+    """Answers that come one after the other. `open` takes what tells, from any thread, that there
+    is one; `end` takes the error that ended them, or None, and returns the last one's bytes, if
+    there is one more."""
+
+    open: Callable[[Callable[[], None]], Stream[bytes]]
+    end: Callable[[Exception | None], bytes | None]
+
+
 Method: TypeAlias = Callable[[bytes, float | None], bytes | Pending]
+StreamMethod: TypeAlias = Callable[[bytes, float | None], bytes | Pending | Responses]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +56,7 @@ class Methods:
     """The methods of a service by path (`/package.Service/Method`); `streams` go both ways."""
 
     unary: Mapping[str, Method]
-    streams: Mapping[str, Method]
+    streams: Mapping[str, StreamMethod]
 
     def __or__(self, other: "Methods") -> "Methods":
         return Methods({**self.unary, **other.unary}, {**self.streams, **other.streams})

@@ -1,10 +1,12 @@
 """The methods of `inference.GRPCInferenceService`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeAlias
 
+from ...stdlib.op import Item
+from ..protocols.ext.decoupled import is_decoupled, one_of_stream, wants_empty_final
 from ..protocols.ext.model_configuration import model_config
 from ..protocols.messages import (
     ModelInferRequest,
@@ -15,10 +17,10 @@ from ..protocols.messages import (
 from ..protocols.metadata import as_message, model_metadata, server_metadata
 from ..protocols.models import Model
 from ..protocols.protobuf_codec import decode_request, encode_response
-from ..request import Fault, Response
+from ..request import Fault, Request, Response
 from ..service import Service, explain
 from .answering import answering, parse
-from .call import CallError, Method, Methods, Pending, call_error
+from .call import CallError, Method, Methods, Pending, Responses, call_error
 from .status import Status
 
 SERVICE = "inference.GRPCInferenceService"
@@ -96,6 +98,13 @@ Wrap: TypeAlias = Callable[[Any], Any]
 def _infer(
     service: Service, payload: bytes, remaining: float | None, wrap: Wrap | None = None
 ) -> bytes | Pending:
+    asked, model, request = _decoded(service, payload, remaining)
+    return _begun(service, asked.id, model, request, wrap)
+
+
+def _decoded(
+    service: Service, payload: bytes, remaining: float | None
+) -> tuple[Any, Model, Request]:  # Any: a message
     if len(payload) > service.limits.body:
         raise CallError(
             Status.RESOURCE_EXHAUSTED,
@@ -104,14 +113,26 @@ def _infer(
     asked = parse(ModelInferRequest, payload)
     try:
         model = service.find(asked.model_name, asked.model_version)
-        request = decode_request(model, asked, service.limits, service.now(), remaining)
-        outcome = service.begin(model, request)
-        if not isinstance(outcome, Future):
-            answer = encode_response(model, request.id, outcome)
-            return (answer if wrap is None else wrap(answer)).SerializeToString()
+        return (
+            asked,
+            model,
+            decode_request(model, asked, service.limits, service.now(), remaining),
+        )
     except Exception as error:
         raise call_error(explain(error, asked.id), asked.id) from error
-    return Pending(outcome, partial(_finish, model, asked.id, wrap))
+
+
+def _begun(
+    service: Service, request_id: str, model: Model, request: Request, wrap: Wrap | None
+) -> bytes | Pending:
+    try:
+        outcome = service.begin(model, request)
+        if not isinstance(outcome, Future):
+            answer = encode_response(model, request_id, outcome)
+            return (answer if wrap is None else wrap(answer)).SerializeToString()
+    except Exception as error:
+        raise call_error(explain(error, request_id), request_id) from error
+    return Pending(outcome, partial(_finish, model, request_id, wrap))
 
 
 def _finish(model: Model, request_id: str, wrap: Wrap | None, future: Future[Response]) -> bytes:
@@ -122,10 +143,15 @@ def _finish(model: Model, request_id: str, wrap: Wrap | None, future: Future[Res
         raise call_error(explain(error, request_id), request_id) from error
 
 
-def _stream_infer(service: Service, payload: bytes, remaining: float | None) -> bytes | Pending:
+def _stream_infer(
+    service: Service, payload: bytes, remaining: float | None
+) -> bytes | Pending | Responses:
     """Begin an inference of a stream, whose errors are messages that carry the request's id."""
     try:
-        outcome = _infer(service, payload, remaining, _in_stream)
+        asked, model, request = _decoded(service, payload, remaining)
+        if is_decoupled(model):
+            return _responses(service, model, request)
+        outcome = _begun(service, asked.id, model, request, _in_stream)
     except CallError as error:
         return _error_in_stream(error)
     if isinstance(outcome, bytes):
@@ -141,9 +167,24 @@ def _stream_infer(service: Service, payload: bytes, remaining: float | None) -> 
     return Pending(begun.future, finish)
 
 
-def _in_stream(response: Any) -> Any:  # Any: messages
-    response.parameters["triton_final_response"].bool_param = True
-    return ModelStreamInferResponse(infer_response=response)
+def _responses(service: Service, model: Model, request: Request) -> Responses:
+    """Return what a pipeline that is a stream will answer."""
+
+    def encode(outputs: Mapping[str, Item]) -> bytes:
+        response = encode_response(model, request.id, outputs)
+        return one_of_stream(response, final=False).SerializeToString()
+
+    def end(error: Exception | None) -> bytes | None:
+        if error is not None:
+            return _error_in_stream(call_error(explain(error, request.id), request.id))
+        if not wants_empty_final(request.parameters):
+            return None
+        return _in_stream(encode_response(model, request.id, {})).SerializeToString()
+
+    return Responses(lambda notify: service.open(model, request, encode, notify), end)
+
+
+_in_stream = partial(one_of_stream, final=True)
 
 
 def _error_in_stream(error: CallError) -> bytes:

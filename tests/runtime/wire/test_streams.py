@@ -47,7 +47,7 @@ class Caller:
     """A stream of a stock client; what comes back waits in a queue."""
 
     def __init__(self, server: Server) -> None:
-        self.client = triton.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+        self.client = triton.InferenceServerClient(str(server.addresses.grpc))
         self.answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
         self.client.start_stream(lambda result, error: self.answers.put((result, error)))
 
@@ -111,12 +111,12 @@ def test_what_was_emitted_before_a_failure_comes_and_then_the_error(caller: Call
 
 
 def test_the_configuration_says_that_a_stream_is_decoupled(server: Server) -> None:
-    url = f"http://127.0.0.1:{server.http_port}/v2/models/count/config"
+    url = f"http://{server.addresses.http}/v2/models/count/config"
     assert httpx.get(url, timeout=5).json()["model_transaction_policy"] == {"decoupled": True}
 
 
 def test_a_call_that_can_be_answered_only_once_is_refused(server: Server) -> None:
-    client = triton.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+    client = triton.InferenceServerClient(str(server.addresses.grpc))
     tensor = triton.InferInput("most", [1], "INT64")
     tensor.set_data_from_numpy(np.array([2], np.int64))
     with pytest.raises(triton.InferenceServerException, match="call ModelStreamInfer") as raised:
