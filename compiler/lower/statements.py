@@ -22,9 +22,10 @@ def lower_block(body: Body, block: ast.Block | ast.Expr, names: tuple[str, ...] 
     if isinstance(last, ast.Result):
         operand = body.evaluate(last.value, names)
     else:
+        errors = body.problems.errors
         if last is not None:
             lower_statement(body, last)
-        if isinstance(last, ast.Emit):
+        if isinstance(last, ast.Emit) and body.problems.errors == errors:
             operand = Record(())
         if last is None or isinstance(last, ast.Assign):
             body.problems.error(
