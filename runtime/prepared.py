@@ -124,7 +124,7 @@ class Prepared:
         wanted = (*indices, *range(count - len(self.plan.states), count))
         body = self.plan.body if self.plan.stream else prune(self.plan.body, wanted)
         block = bind_block(body, self._stages, self._transfer)
-        return block, tuple(self._presenters[index] for index in wanted)
+        return block, tuple(self._presenters[index] for index in indices)
 
 
 def _limited(block: PlannedBlock, stages: Sequence[Stage]) -> frozenset[int]:

@@ -60,6 +60,15 @@ class RequestError(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class InSequence:
+    """Which sequence a request belongs to, and whether it is its first or last one."""
+
+    id: int | str
+    start: bool = False
+    end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One call. `inputs` hold one item each; in a `batch` pipeline every value has a leading axis
     of rows (an ndarray, or a list of items). `deadline` is on the engine's monotonic clock, in
@@ -72,6 +81,7 @@ class Request:
     priority: int = 0
     outputs: tuple[str, ...] | None = None
     parameters: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    sequence: InSequence | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from .request import Code, Fault, Request
 from .scheduler import Delivery, Resume, Run, Scheduler, overloaded
 from .stage import Stage
 from .task import Task, Ticket
+from .turns import Sequences
 
 
 class Outcome:
@@ -73,6 +74,7 @@ class Simulation:
         workers: int = 1,
         seed: int = 0,
         queue_size: int = 1024,
+        sequences: int = 4096,
         cost: Callable[[str, int], float] = lambda _stage, _rows: 0.001,
     ) -> None:
         self.now = 0.0
@@ -80,7 +82,13 @@ class Simulation:
         self._cost, self._free = cost, workers
         self._stages = Stages(plan, 1, alone=False, progress=None)
         self._pipelines = {
-            pipeline.name: Prepared(pipeline, i, self._stages.all, self._stages.transfer)
+            pipeline.name: Prepared(
+                pipeline,
+                i,
+                self._stages.all,
+                self._stages.transfer,
+                Sequences(pipeline, sequences, lambda: self.now) if pipeline.idle else None,
+            )
             for i, pipeline in enumerate(plan.pipelines)
         }
         self._metrics = Metrics(
@@ -108,14 +116,26 @@ class Simulation:
         columns = pipeline.accept(request.inputs)
         block, presenters = pipeline.wanted(request.outputs)
         deadline = pipeline.deadline(self.now, request.deadline)
-        flow = pipeline.start(columns, block)
+        flow, turn = pipeline.start(columns, block), None
+        if pipeline.sequences is not None:
+            kept, turn = pipeline.ask(request.sequence)
+            flow = kept.start(turn, block, columns, pipeline.group(columns))
         level = request.priority or 1
-        task = Task(pipeline, flow, presenters, outcome, deadline, level, self.now)
+        task = Task(pipeline, flow, presenters, outcome, deadline, level, self.now, turn)
         outcome.task = task
-        if not self._scheduler.admit(task, self.now, self._free):
+        if not self._admit(task):
+            task.leave(False)
             outcome.at = self.now
             outcome.fail(overloaded(task, None))
         return outcome
+
+    def _admit(self, task: Task) -> bool:
+        sequences, turn = task.pipeline.sequences, task.turn
+        if sequences is None or turn is None:
+            return self._scheduler.admit(task, self.now, self._free)
+        if sequences.ready(turn, lambda: self._scheduler.unpark(task)):
+            return self._scheduler.admit(task, self.now, self._free)
+        return self._scheduler.park(task)
 
     def enter(self, stage: Stage, count: int) -> bool:
         """Let every row wait where it could: that is what is simulated."""
@@ -218,6 +238,7 @@ class Simulation:
     def _answer(self, task: Task, outcome: "dict[str, Item] | Fault") -> None:
         if not self._scheduler.finish(task, self.now):
             return
+        task.leave(not isinstance(outcome, Fault))
         self._scheduler.in_flight -= 1
         receiver = task.answer
         if isinstance(receiver, Outcome):

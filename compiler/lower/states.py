@@ -42,6 +42,13 @@ def idle_of(item: ast.Pipeline, problems: Problems) -> float | None:
             item.batch.span,
             help="leave out `batch`: the rows of different sequences meet all the same",
         )
+    if item.stream:
+        problems.error(
+            "HR343",
+            "a pipeline that is `per sequence` answers once, so that what it leaves is known then",
+            item.name.span,
+            help="return results without `stream`",
+        )
     if item.idle is not None and item.idle.seconds <= 0:
         problems.error("HR230", "`idle` is longer than nothing", item.idle.span)
     if not any(isinstance(one, ast.State) for one in item.body.statements):

@@ -11,6 +11,7 @@ from .datatypes import Datatype
 from .ext.binary_tensor_data import BinaryOutputs, split_body, take_tensor, whole_body_input
 from .ext.parameters import free_parameters
 from .ext.schedule_policy import read_urgency
+from .ext.sequence import read_sequence
 from .inputs import Given, read_inputs
 from .json_values import read_json_values, write_json_values
 from .limits import Limits
@@ -106,6 +107,7 @@ def decode_body(
         priority,
         outputs,
         free_parameters(parameters),
+        read_sequence(parameters),
     )
     return request, binary
 

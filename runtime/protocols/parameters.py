@@ -13,9 +13,6 @@ Parameters: TypeAlias = Mapping[str, Value]
 # What asks for an extension that is not served, and which one it is. To ignore it would be to
 # answer another question.
 _UNSERVED = {
-    "sequence_id": "sequence",
-    "sequence_start": "sequence",
-    "sequence_end": "sequence",
     "classification": "classification",
     "shared_memory_region": "system_shared_memory",
     "shared_memory_offset": "system_shared_memory",

@@ -10,6 +10,7 @@ from ..request import Request, RequestError
 from .datatypes import Datatype
 from .ext.parameters import free_parameters
 from .ext.schedule_policy import read_urgency
+from .ext.sequence import read_sequence
 from .inputs import Given, read_inputs
 from .limits import Limits
 from .messages import ModelInferResponse
@@ -79,6 +80,7 @@ def decode_request(
         priority=priority,
         outputs=outputs,
         parameters=free_parameters(parameters),
+        sequence=read_sequence(parameters),
     )
 
 

@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from .compiler import plan_file
 from .compiler.plan import Plan
@@ -26,7 +27,8 @@ from .runtime.engine import Engine, EngineConfig
 from .runtime.load import Progress
 from .runtime.metrics import Snapshot
 from .runtime.record import Record, record_type
-from .runtime.request import RequestError
+from .runtime.request import InSequence, RequestError
+from .sequence import Sequence
 from .stdlib.op import Item
 
 OPTIONS = ("timeout", "outputs", "priority")
@@ -217,6 +219,60 @@ class Pipeline:
         finally:
             opened.cancel()
 
+    def sequence(self, id: int | str | None = None) -> Sequence:
+        """Return a new sequence of requests; raises RequestError where nothing is kept for one.
+
+        `id` is its name, None for one that no other sequence has.
+        """
+        if self._prepared.sequences is None:
+            raise RequestError(
+                f"`{self.__name__}` keeps nothing from one request to the next: it is not "
+                "`per sequence`",
+                pipeline=self.__name__,
+            )
+        return Sequence(self, uuid4().hex if id is None else id)
+
+    def call_in(
+        self,
+        sequence: InSequence,
+        inputs: dict[str, Any],  # Any: values that the signature checks
+        timeout: Any,  # Any: as in a call
+        outputs: Any,  # Any: likewise
+    ) -> Record:
+        """Answer a request of a sequence in this thread."""
+        timeout, outputs, _ = self._options(inputs, timeout, outputs, None)
+        wanted = None if outputs is None else tuple(outputs)
+        deadline = None if timeout is None else self._engine.config.clock() + timeout
+        answer = self._engine.run(self._prepared, inputs, wanted, deadline, sequence)
+        return self._make(wanted, answer)
+
+    def submit_in(
+        self,
+        sequence: InSequence,
+        inputs: dict[str, Any],  # Any: values that the signature checks
+        timeout: Any,  # Any: as in a call
+        outputs: Any,  # Any: likewise
+        priority: Any,  # Any: likewise
+    ) -> "Future[Record]":
+        """Answer a request of a sequence in a worker thread."""
+        timeout, outputs, priority = self._options(inputs, timeout, outputs, priority)
+        wanted = None if outputs is None else tuple(outputs)
+        engine = self._app.workers_engine()
+        return engine.dispatch(
+            engine.pipeline(self.__name__),
+            inputs,
+            partial(self._make, wanted),
+            outputs=wanted,
+            deadline=None if timeout is None else engine.config.clock() + timeout,
+            priority=priority or 0,
+            sequence=sequence,
+        )
+
+    def end_sequence(self, id: int | str) -> None:
+        """Forget what is kept for a sequence."""
+        if self._prepared.sequences is not None:
+            self._prepared.sequences.end(id)
+
     def __repr__(self) -> str:
         return f"<pipeline {self.signature}>"
 
@@ -321,7 +377,9 @@ class App:
         if self._workers is None:
             with self._starting:
                 if self._workers is None:
-                    self._workers = Engine(self.plan, self._shared)
+                    self._workers = Engine(
+                        self.plan, self._shared, sequences=self._engine.sequences
+                    )
         return self._workers
 
     def _engines(self) -> list[Engine]:

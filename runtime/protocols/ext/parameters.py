@@ -4,7 +4,7 @@ from ..parameters import Parameters
 
 NAMES = ("parameters",)
 
-_OURS = frozenset({"timeout", "priority"})
+_OURS = frozenset({"timeout", "priority", "sequence_id", "sequence_start", "sequence_end"})
 
 
 def free_parameters(parameters: Parameters) -> Parameters:

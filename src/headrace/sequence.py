@@ -1,0 +1,103 @@
+"""The requests of one sequence, for a pipeline that keeps state from one to the next.
+
+with app.vad.sequence() as s:
+    for chunk in chunks:
+        print(s(audio=chunk).prob)
+"""
+
+import asyncio
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from .runtime.record import Record
+from .runtime.request import InSequence
+
+if TYPE_CHECKING:
+    from .app import Pipeline
+
+
+class Sequence:
+    """Calls run in the order in which they are made; the first begins with the initial state.
+
+    Leaving the `with` forgets what is kept. So does a silence of the pipeline's `idle`, after which
+    calls fail until `restart` says that the next begins anew.
+    """
+
+    def __init__(self, pipeline: "Pipeline", id: int | str) -> None:
+        self.id = id
+        self._pipeline = pipeline
+        self._begun = False
+
+    def __call__(
+        self,
+        *,
+        timeout: Any = None,  # Any: an input of that name may be of any type
+        outputs: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: values that the signature checks
+    ) -> Record:
+        """Answer in this thread, once earlier calls are done; raises Fault.
+
+        A call that fails leaves the state as it was.
+        """
+        point = self._next()
+        try:
+            return self._pipeline.call_in(point, inputs, timeout, outputs)
+        except Exception:
+            self._begun &= not point.start
+            raise
+
+    def submit(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        outputs: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> "Future[Record]":
+        """Answer in a worker thread, once earlier calls are done."""
+        point = self._next()
+        try:
+            pending = self._pipeline.submit_in(point, inputs, timeout, outputs, priority)
+        except Exception:
+            self._begun &= not point.start
+            raise
+        if point.start:
+            pending.add_done_callback(self._started)
+        return pending
+
+    async def aio(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        outputs: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> Record:
+        """As `submit`, awaited; cancelling the awaiting task cancels the request."""
+        return await asyncio.wrap_future(
+            self.submit(timeout=timeout, outputs=outputs, priority=priority, **inputs)
+        )
+
+    def restart(self) -> None:
+        """Let the next call begin with the initial state."""
+        self._begun = False
+
+    def end(self) -> None:
+        """Forget what is kept, once the calls under way are done."""
+        self._begun = False
+        self._pipeline.end_sequence(self.id)
+
+    def __enter__(self) -> "Sequence":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def _next(self) -> InSequence:
+        point = InSequence(self.id, start=not self._begun)
+        self._begun = True
+        return point
+
+    def _started(self, pending: "Future[Record]") -> None:
+        if pending.cancelled() or pending.exception() is not None:
+            self._begun = False

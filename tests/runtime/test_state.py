@@ -1,0 +1,254 @@
+"""Pipelines that keep state: called here, by workers, and in any interleaving."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headrace
+from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.request import Code, Fault, InSequence, Request, RequestError
+from headrace.runtime.simulate import Outcome, Simulation
+
+TOYS = """
+def checked(x):
+    if x == 13:
+        raise ValueError("thirteen")
+    return x
+"""
+SOURCE = """
+fn checked(x: f32) -> (y: f32) = python "toys.py:checked"
+
+pipeline gather(x: f32) -> (n: i64, all: f32[_]) per sequence idle 30s {
+    state n: i64 = 0
+    state seen: f32[_] = []
+    grown = concat(seen, [x])
+    next seen = grown
+    next n = n + 1
+    return n = n + 1 + cast(checked(x) * 0, i64), all = grown
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> headrace.CompiledPlan:
+    folder = tmp_path_factory.mktemp("state")
+    (folder / "toys.py").write_text(TOYS)
+    (folder / "p.pipe").write_text(SOURCE)
+    return headrace.compile(folder / "p.pipe")
+
+
+@pytest.fixture
+def app(plan: headrace.CompiledPlan) -> Iterator[headrace.App]:
+    with headrace.load(plan, workers=2) as app:
+        yield app
+
+
+def asked(x: float, id: int | str, *, start: bool = False, end: bool = False) -> Request:
+    return Request("gather", {"x": np.float32(x)}, sequence=InSequence(id, start, end))
+
+
+def test_calls_of_one_sequence_go_on_and_those_of_another_begin_anew(app: headrace.App) -> None:
+    with app.gather.sequence() as one, app.gather.sequence(id="two") as two:
+        assert one(x=1).all.tolist() == [1]
+        assert two(x=9).all.tolist() == [9]
+        assert one(x=2).all.tolist() == [1, 2]
+        assert one.submit(x=3).result().all.tolist() == [1, 2, 3]
+        assert asyncio.run(one.aio(x=4)).n == 4
+        assert one(x=5, outputs=["n"]).n == 5
+        assert one(x=6).all.tolist() == [1, 2, 3, 4, 5, 6]
+        one.restart()
+        assert one(x=7).all.tolist() == [7]
+
+
+def test_a_call_that_fails_leaves_the_state_as_it_was(app: headrace.App) -> None:
+    with app.gather.sequence() as calls:
+        calls(x=1)
+        with pytest.raises(Fault, match="thirteen"):
+            calls(x=13)
+        with pytest.raises(Fault, match="thirteen"):
+            calls.submit(x=13).result()
+        with pytest.raises(RequestError, match="expected f32"):
+            calls(x="one")
+        assert calls(x=2).all.tolist() == [1, 2]
+
+
+def test_a_first_call_that_fails_is_first_again(app: headrace.App) -> None:
+    with app.gather.sequence() as calls:
+        with pytest.raises(Fault, match="thirteen"):
+            calls(x=13)
+        assert calls(x=1).n == 1
+
+
+def test_a_state_is_nobody_else_s_array() -> None:
+    source = """
+pipeline last(x: f32[2]) -> (y: f32[2]) per sequence {
+    state kept: f32[2] = zeros
+    next kept = x
+    return y = kept
+}
+"""
+    with headrace.load(source) as app, app.last.sequence() as calls:
+        x = np.ones(2, np.float32)
+        calls(x=x)
+        x[:] = 5
+        given = calls(x=x).y
+        assert given.tolist() == [1, 1]
+
+
+def test_what_is_not_called_as_it_must_be_is_told_so(app: headrace.App) -> None:
+    with pytest.raises(RequestError, match=r"`gather` keeps state .* `gather.sequence\(\)`"):
+        app.gather(x=1)
+    with pytest.raises(RequestError, match="keeps state"):
+        app.gather.submit(x=1)
+    with headrace.load("pipeline p(x: f32) -> (y: f32) {\n return y = x\n}") as plain:
+        with pytest.raises(RequestError, match="not `per sequence`"):
+            plain.p.sequence()
+        engine = plain.workers_engine()
+        with pytest.raises(RequestError, match="keeps nothing for a sequence"):
+            engine.call(Request("p", {"x": np.float32(1)}, sequence=InSequence(1, start=True)))
+
+
+def test_requests_of_a_sequence_run_in_order_whoever_runs_them(plan: headrace.CompiledPlan) -> None:
+    engine = Engine(plan.plan, EngineConfig(workers=4, intra_op_threads=1))
+    futures = {
+        (id, i): engine.submit(asked(-i, id, start=i == 0, end=i == 39))
+        for i in range(40)
+        for id in ("a", "b", "c")
+    }
+    for (_, i), future in futures.items():
+        assert future.result().outputs["n"] == i + 1
+    assert len(engine.sequences["gather"]) == 0
+    engine.close()
+
+
+def test_a_call_waits_for_those_before_it(plan: headrace.CompiledPlan) -> None:
+    engine = Engine(plan.plan, EngineConfig(workers=1, intra_op_threads=1))
+    sequences = engine.sequences["gather"]
+    first = sequences.ask(InSequence(1, start=True))
+    got: list[int] = []
+    caller = threading.Thread(
+        target=lambda: got.append(int(engine.call(asked(2, 1)).outputs["n"]))  # type: ignore[arg-type]
+    )
+    caller.start()
+    later = engine.submit(asked(3, 1))
+    with pytest.raises(Fault) as error:
+        engine.call(replace(asked(1, 1), deadline=0.0))
+    assert error.value.code is Code.DEADLINE
+    assert not later.done()
+    sequences.finish(first, sequences.begin(first))
+    caller.join()
+    assert {got[0], int(later.result().outputs["n"])} == {1, 2}  # type: ignore[arg-type]
+    engine.close()
+
+
+def test_a_request_that_waits_for_its_turn_can_be_late_cancelled_or_closed(
+    plan: headrace.CompiledPlan,
+) -> None:
+    engine = Engine(plan.plan, EngineConfig(workers=1, intra_op_threads=1))
+    sequences = engine.sequences["gather"]
+    first = sequences.ask(InSequence(1, start=True))
+    late = engine.submit(
+        Request("gather", {"x": np.float32(1)}, deadline=0.0, sequence=InSequence(1))
+    )
+    with pytest.raises(Fault) as error:
+        late.result()
+    assert error.value.code is Code.DEADLINE
+    cancelled, waiting = engine.submit(asked(2, 1)), engine.submit(asked(3, 1))
+    last = [engine.submit(asked(4, 1)) for _ in range(500)]
+    assert cancelled.cancel()
+    sequences.finish(first, sequences.begin(first))
+    assert waiting.result().outputs["n"] == 1
+    assert last[-1].result().outputs["n"] == 501
+    second = sequences.ask(InSequence(1))
+    stuck = [engine.submit(asked(5, 1)) for _ in range(500)]
+    engine.close()
+    for future in stuck:
+        with pytest.raises(Fault, match="closed"):
+            future.result()
+    sequences.finish(second, None)
+
+
+def test_no_more_sequences_are_open_than_there_is_room_for(plan: headrace.CompiledPlan) -> None:
+    engine = Engine(plan.plan, EngineConfig(workers=1, intra_op_threads=1, sequences=2))
+    engine.call(asked(1, 1, start=True))
+    engine.call(asked(1, 2, start=True))
+    with pytest.raises(Fault, match="2 sequences are open") as error:
+        engine.submit(asked(1, 3, start=True))
+    assert error.value.code is Code.OVERLOADED
+    engine.call(asked(1, 2, end=True))
+    engine.call(asked(1, 3, start=True))
+    engine.close()
+
+
+def test_what_is_silent_is_forgotten_without_a_request() -> None:
+    source = SOURCE.replace("idle 30s", "idle 20ms").replace("checked(x)", "x")
+    source = source[source.index("pipeline") :]
+    plan = headrace.compile(source).plan
+    engine = Engine(plan, EngineConfig(workers=1, intra_op_threads=1))
+    sequences = engine.sequences["gather"]
+    engine.submit(asked(1, 1, start=True)).result()
+    gone = threading.Event()
+    watched = sequences.next_expiry
+    limit = engine.config.clock() + 5
+    while len(sequences) and engine.config.clock() < limit:
+        gone.wait(0.005)
+    assert len(sequences) == 0
+    assert watched() is None
+    with pytest.raises(Fault, match=r"silent for 0\.02 s"):
+        engine.call(asked(1, 1))
+    engine.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    workers=st.integers(1, 4),
+    requests=st.lists(
+        st.tuples(st.sampled_from([1, 2, 3]), st.sampled_from([1, 1, 1, 2, 13])), max_size=25
+    ),
+    cancelled=st.sets(st.integers(0, 24), max_size=3),
+)
+def test_in_any_interleaving_each_sequence_sees_its_own_past(
+    plan: headrace.CompiledPlan,
+    seed: int,
+    workers: int,
+    requests: list[tuple[int, int]],
+    cancelled: set[int],
+) -> None:
+    simulation = Simulation(plan.plan, workers=workers, seed=seed)
+    begun: set[int] = set()
+    outcomes: list[tuple[int, int, Outcome]] = []
+    for i, (id, x) in enumerate(requests):
+        try:
+            outcome = simulation.submit(asked(x, id, start=id not in begun))
+        except Fault as fault:
+            outcome = Outcome()
+            outcome.fail(fault)
+        begun.add(id)
+        outcomes.append((id, x, outcome))
+        if i in cancelled:
+            simulation.run(until=simulation.now + 0.001)
+            simulation.cancel(outcome)
+    simulation.run()
+    assert simulation.in_flight == 0
+    past: dict[int, list[float]] = {}
+    first: set[int] = set()
+    for id, x, outcome in outcomes:
+        assert outcome.answers == 1
+        starts = id not in first
+        first.add(id)
+        if outcome.outputs is not None:
+            assert starts or id in past
+            past.setdefault(id, []).append(x)
+            assert outcome.outputs["n"] == len(past[id])
+            assert np.asarray(outcome.outputs["all"]).tolist() == past[id]
+        elif outcome.fault is not None and outcome.fault.code is not Code.CANCELLED:
+            never = not starts and id not in past
+            assert outcome.fault.code is (Code.INVALID if never else Code.FAILED)
+    simulation.close()
