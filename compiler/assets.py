@@ -61,7 +61,7 @@ def locate(location: str, directory: Path) -> Path:
         path = _in_package(location.removeprefix(PACKAGE_PREFIX))
     else:
         path = directory / location
-    if not path.is_file():
+    if not _is(Path.is_file, path):
         raise _missing(path, location)
     return path
 
@@ -141,19 +141,35 @@ def _in_package(location: str) -> Path:
             package=True,
         )
     found = [Path(place) / inside for place in places]
-    return next((path for path in found if path.is_file()), found[0])
+    return next((path for path in found if _is(Path.is_file, path)), found[0])
+
+
+def _is(kind: Callable[[Path], bool], path: Path) -> bool:
+    """Tell whether a path is of a kind; one that is too long, or that may not be seen, is not."""
+    try:
+        return kind(path)
+    except OSError:
+        return False
 
 
 def _missing(path: Path, location: str) -> Missing:
     """Say where a path leaves what there is: a folder that does not exist, or a mistyped name."""
     message = f"there is no file `{location}`"
-    if not path.parent.is_dir():
+    if not _is(Path.is_dir, path.parent):
         return Missing(message, f"there is no folder `{Path(location).parent}` either")
-    name = nearest(path.name, (one.name for one in path.parent.iterdir() if one.is_file()))
+    name = nearest(path.name, _files(path.parent))
     if name is None:
         return Missing(message)
     meant = location[: len(location) - len(path.name)] + name
     return Missing(message, f'did you mean `"{meant}"`?', meant=meant)
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the names of the files in a folder; of one that may not be read, none."""
+    try:
+        return [one.name for one in folder.iterdir() if one.is_file()]
+    except OSError:
+        return []
 
 
 def _text(content: bytes) -> str:

@@ -236,7 +236,9 @@ class _Lexer:
             self.chunk.broken = self.chunk.broken or bool(self.brackets)
             return False
         while self.brackets[-1].type != opener:
-            self.diagnostics.append(errors.unclosed(self.pop().span, token.span))
+            unclosed = errors.unclosed(self.pop().span, token.span)
+            if len(self.diagnostics) < errors.LIMIT:
+                self.diagnostics.append(unclosed)
             self.chunk.broken = True
         self.pop()
         return True

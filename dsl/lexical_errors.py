@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from .diagnostic import Diagnostic, Label
 from .literals import LiteralError, UnitError
@@ -10,6 +10,9 @@ from .source import Source, Span
 
 LIMIT = 100
 """After so many wrong characters the file is something else; reading stops."""
+
+_MOST = 10
+"""Brackets shown of those around one that is not closed."""
 
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)|(?!\A)\ufeff"
@@ -139,12 +142,12 @@ def unclosed(opener: Span, closer: Span) -> Diagnostic:
     )
 
 
-def never_closed(inner: Span, outer: Iterable[Span]) -> Diagnostic:
+def never_closed(inner: Span, outer: Sequence[Span]) -> Diagnostic:
     return Diagnostic(
         "HR007",
         f"`{inner.text}` is never closed",
         Label(inner, "opened here"),
-        tuple(Label(span, "inside this one, which is not closed either") for span in outer),
+        tuple(Label(span, "inside this one, which is not closed either") for span in outer[:_MOST]),
     )
 
 

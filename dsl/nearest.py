@@ -6,7 +6,8 @@ from collections.abc import Iterable
 def nearest(name: str, candidates: Iterable[str], within: int = 2) -> str | None:
     """Return the candidate with the fewest edits from `name`, None when all need more than
     `within` or nothing of the name would be left; of equals the first in the alphabet."""
-    ranked = sorted((_edits(name, candidate), candidate) for candidate in set(candidates))
+    near = {one for one in candidates if abs(len(one) - len(name)) <= within}
+    ranked = sorted((_edits(name, candidate), candidate) for candidate in near)
     if not ranked or ranked[0][0] > min(within, len(name) - 1):
         return None
     return ranked[0][1]

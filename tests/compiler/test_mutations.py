@@ -1,0 +1,296 @@
+"""Small mistakes put into the passes, the planner and the checker: some test must catch each.
+
+Each is made in a copy of the packages, of which there are two that take turns; the tests that a
+mutation names then run against the copy, and must fail. That they pass as long as nothing is
+wrong is tried first.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("dsl", "stdlib", "compiler", "runtime", "src", "tests/compiler", "tests/dsl")
+PASSED, FAILED = 0, 1  # as pytest exits
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """`old` becomes `new` in a file, once; `tests` are a test file and words of test names."""
+
+    mistake: str
+    file: str
+    old: str
+    new: str
+    tests: str
+    words: str
+
+
+GLUE, MERGE = "tests/compiler/test_passes_glue.py", "tests/compiler/test_passes_merge.py"
+SIBLINGS, SIMPLIFY = (
+    "tests/compiler/test_passes_siblings.py",
+    "tests/compiler/test_passes_simplify.py",
+)
+PLANNER, MEMORY = "tests/compiler/test_planner.py", "tests/compiler/test_memory.py"
+TRANSFERS, DIMS = "tests/compiler/test_planner_transfers.py", "tests/dsl/test_dims.py"
+
+MUTATIONS = (
+    Mutation(
+        "the wrong arm of an `if` is taken",
+        "compiler/passes/fold_constants.py",
+        "return 0 if subject else 1",
+        "return 1 if subject else 0",
+        SIMPLIFY,
+        "arm",
+    ),
+    Mutation(
+        "a constant may be of any size",
+        "compiler/passes/fold_constants.py",
+        "if size > max(MAX_BYTES, sum(map(_size, arguments))):",
+        "if size < 0:",
+        SIMPLIFY,
+        "large_result",
+    ),
+    Mutation(
+        "different ops of equal arguments are one",
+        "compiler/passes/merge_common_subexpressions.py",
+        'return ("op", op.name, inputs)',
+        'return ("op", inputs)',
+        SIMPLIFY,
+        "",
+    ),
+    Mutation(
+        "what is computed in one arm is used in the other",
+        "compiler/passes/merge_common_subexpressions.py",
+        "scope = _Scope(around)",
+        "scope = around or _Scope(None)",
+        SIMPLIFY,
+        "arm_uses",
+    ),
+    Mutation(
+        "functions that are not pure are dropped",
+        "compiler/passes/drop_dead_code.py",
+        "if is_pure(graph, node) and not any(",
+        "if not any(",
+        SIMPLIFY,
+        "opaque",
+    ),
+    Mutation(
+        "an op is glued to a model although others read its result",
+        "compiler/glue_cluster.py",
+        "if reader.node not in members:",
+        "if False:",
+        GLUE,
+        "others_read or all_readers",
+    ),
+    Mutation(
+        "an op outside of a `for` is run for each item",
+        "compiler/glue_cluster.py",
+        "if not isinstance(owner.kind, If | Match):",
+        "if False:",
+        GLUE,
+        "each_item",
+    ),
+    Mutation(
+        "rows of different sizes can no longer meet",
+        "compiler/glue_cluster.py",
+        "if not all(is_told(dim, results) for dim in _dims(inputs)):",
+        "if False:",
+        GLUE,
+        "rows_made_equal",
+    ),
+    Mutation(
+        "the batch axis is left where it was",
+        "compiler/glue_model.py",
+        "order.insert(target, order.pop(source))",
+        "order.insert(source, order.pop(target))",
+        GLUE,
+        "batch_axis",
+    ),
+    Mutation(
+        "a size that is checked is hidden in a merged model",
+        "compiler/merge_calls.py",
+        "if not sizes_of(check) <= seen:",
+        "if False:",
+        MERGE,
+        "checked",
+    ),
+    Mutation(
+        "a stage that runs between two models is passed over",
+        "compiler/merge_groups.py",
+        "self._require_closed([*one, *other])",
+        "pass",
+        MERGE,
+        "between",
+    ),
+    Mutation(
+        "models of different settings are merged",
+        "compiler/merge_groups.py",
+        "if settings_of(self.graph, first) != settings_of(self.graph, second):",
+        "if False:",
+        MERGE,
+        "settings",
+    ),
+    Mutation(
+        "weights that differ are taken for equal",
+        "compiler/onnx_merge.py",
+        "content = tensor.SerializeToString(deterministic=True)",
+        "content = bytes(str(tensor.dims), 'ascii')",
+        MERGE,
+        "chain",
+    ),
+    Mutation(
+        "a large head runs for whoever wants the other",
+        "compiler/sibling_groups.py",
+        "if cost is None or cost > SMALL:",
+        "if cost is None:",
+        SIBLINGS,
+        "large",
+    ),
+    Mutation(
+        "an output is dropped although one call reads it",
+        "compiler/passes/drop_unread_outputs.py",
+        "return all(not uses.readers(call.outputs[index]) for call in sites)",
+        "return any(not uses.readers(call.outputs[index]) for call in sites)",
+        SIBLINGS,
+        "output",
+    ),
+    Mutation(
+        "a value is copied to where it is already",
+        "compiler/passes/place_transfers.py",
+        "if self.home[value] == wanted or value in self.constant_none:",
+        "if value in self.constant_none:",
+        TRANSFERS,
+        "",
+    ),
+    Mutation(
+        "a slot is freed while a result still needs it",
+        "compiler/planner.py",
+        "if slot not in results:",
+        "if True:",
+        PLANNER,
+        "",
+    ),
+    Mutation(
+        "buffers that touch in one step share memory",
+        "compiler/arena.py",
+        "(first[:k] <= one.last) & (last[:k] >= one.first)",
+        "(first[:k] < one.last) & (last[:k] > one.first)",
+        MEMORY,
+        "overlap",
+    ),
+    Mutation(
+        "what a loop reads is freed in its first turn",
+        "compiler/memory.py",
+        "if self.first[value] <= before <= last:",
+        "if False:",
+        MEMORY,
+        "walks",
+    ),
+    Mutation(
+        "a plan may need more than its budget",
+        "compiler/budgets.py",
+        "if one.peak > one.budget:",
+        "if False:",
+        "tests/compiler/test_driver.py",
+        "budget",
+    ),
+    Mutation(
+        "two fixed sizes that differ are let through",
+        "dsl/dims.py",
+        "if difference.is_constant:\n            return False",
+        "if difference.is_constant:\n            return True",
+        DIMS,
+        "",
+    ),
+    Mutation(
+        "an assumption is forgotten, and not checked when it runs",
+        "dsl/dims.py",
+        "self._assumptions.append(Assumption(to_dim(one), to_dim(other)))",
+        "pass",
+        DIMS,
+        "assum",
+    ),
+    Mutation(
+        "sizes that differ are no mistake",
+        "compiler/lower/agree.py",
+        "return None if all(dims.unify(*pair) for pair in pairs) else Clash.DIMS",
+        "return None",
+        "tests/compiler/test_error_pages.py",
+        "HR203 or HR204 or HR213",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> SimpleQueue[Path]:
+    """Two copies of all that the tests of the compiler need."""
+    made: SimpleQueue[Path] = SimpleQueue()
+    without = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for number in range(2):
+        copy = tmp_path_factory.mktemp(f"copy{number}")
+        for name in COPIED:
+            shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=without)
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        made.put(copy)
+    return made
+
+
+@pytest.mark.slow
+def test_each_of_twenty_mistakes_is_caught_by_some_test(copies: SimpleQueue[Path]) -> None:
+    assert len(MUTATIONS) >= 20
+    with ThreadPoolExecutor(2) as workers:
+        sound = workers.map(partial(complaint, copies), sorted({one.tests for one in MUTATIONS}))
+        found = list(workers.map(partial(outcome, copies), MUTATIONS))
+    assert "".join(sound) == ""
+    assert not [one.mistake for one, caught in zip(MUTATIONS, found, strict=True) if not caught]
+
+
+def complaint(copies: SimpleQueue[Path], tests: str) -> str:
+    """Run all tests of a file that mutations name; return what they print when one fails."""
+    words = [one.words for one in MUTATIONS if one.tests == tests]
+    copy = copies.get()
+    try:
+        ran = run_tests(copy, tests, "" if "" in words else " or ".join(words))
+    finally:
+        copies.put(copy)
+    return "" if ran.returncode == PASSED else ran.stdout
+
+
+def outcome(copies: SimpleQueue[Path], mutation: Mutation) -> bool:
+    """Tell whether a test fails because of a mutation."""
+    copy = copies.get()
+    try:
+        file = copy / mutation.file
+        sound = file.read_text("utf-8")
+        assert sound.count(mutation.old) == 1, f"{mutation.mistake}: {mutation.file} has changed"
+        file.write_text(sound.replace(mutation.old, mutation.new), "utf-8")
+        try:
+            ran = run_tests(copy, mutation.tests, mutation.words)
+        finally:
+            file.write_text(sound, "utf-8")
+    finally:
+        copies.put(copy)
+    assert ran.returncode in (PASSED, FAILED), f"{mutation.mistake}: {ran.stdout}{ran.stderr}"
+    return ran.returncode == FAILED
+
+
+def run_tests(copy: Path, tests: str, words: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a copy, on the copy's own package. Compiled files would outlive an edit."""
+    chosen = ["-k", words] if words else []
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", tests, *chosen],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
