@@ -11,7 +11,8 @@ dimensions; `stage` is what work asks for; `blame` gives failures an address.
 
 Drivers. `engine` runs a flow in the caller's thread, or makes it a `task`: `scheduler` and
 `batcher` decide, `jobs` does, `threads` waits, `pending` is the future; `simulate` puts a fake
-clock in place of threads, `measure` finds out what models take. `metrics` counts. `record` is what an embedded call returns.
+clock in place of threads, `measure` finds out what models take,
+with rows of samples or `stand_ins`. `metrics` counts. `record` is what an embedded call returns.
 
 Front ends. `server` (`server_config`, `fronts`) serves a `service` of engines: `http`
 (`http_routes`, `compression`) and `grpc` speak `protocols`, `awaiting` waits for futures,

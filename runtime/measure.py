@@ -20,19 +20,16 @@ import numpy as np
 
 from ..compiler.plan import OnnxSegment, Plan
 from ..compiler.profile import Machine, ModelTimes, Profile, StageTime, Timing
-from ..dsl.types import DType, OptionalType, TensorType, Type
-from ..stdlib.dtypes import to_numpy
-from ..stdlib.op import Array
-from .blame import blame
 from .devices.device import View
-from .flow import Work
+from .inline import Inline
 from .instance import OnnxStage
+from .literals import literal_item
 from .load import Stages
-from .metrics import StageCell
+from .metrics import StageCell, Tally
 from .prepared import Prepared
 from .rows import Rows, Value, as_array
-from .shapes import Bindings, evaluate, names
-from .stage import StageError
+from .stage import Stage, StageError
+from .stand_ins import stand_ins
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with how many models are measured, how many there are, and the name of the next."""
@@ -87,7 +84,7 @@ def machine(threads: int) -> Machine:
 class _Measuring:
     def __init__(self, plan: Plan, stages: Stages, config: MeasureConfig) -> None:
         self.plan, self.stages, self.config = plan, stages, config
-        self.rows: dict[int, list[Value]] = {}  # of each stage, one row as the samples give it
+        self.rows: dict[int, list[Value]] = {}  # of each model, one row as the samples give it
 
     def measured(
         self, samples: Mapping[str, Mapping[str, object]], progress: Progress | None
@@ -112,15 +109,30 @@ class _Measuring:
         return Measured(profile, tuple(skipped))
 
     def _request(self, name: str, inputs: Mapping[str, object]) -> list[StageTime]:
-        """Run a request several times; return what its stages took in the median."""
+        """Run a request several times; return what its stages took in the median.
+
+        It is the first of its sequence where the pipeline keeps state, and has no deadline.
+        """
         plan = self.plan.pipeline(name)
-        prepared = Prepared(plan, 0, self.stages.all, self.stages.transfer)
+        stages = [
+            _Observed(stage, self.rows) if isinstance(stage, OnnxStage) else stage
+            for stage in self.stages.all
+        ]
+        prepared = Prepared(plan, 0, stages, self.stages.transfer)
+        states = [Rows.one(literal_item(one.initial, one.field.type)) for one in plan.states]
+        block, presenters = prepared.wanted(None)
         runs: list[dict[str, tuple[int, float]]] = []
         for _ in range(1 + _REQUESTS):
-            cells = [StageCell() for _ in self.stages.all]
-            self._drive(prepared, inputs, cells)
+            tally = Tally(1, len(stages))
+            inline = Inline(prepared, tally, self.config.clock, None)
+            flow = prepared.start([*prepared.accept(inputs), *states], block)
+            if plan.stream:
+                for _ in inline.emitted(flow, presenters):
+                    pass
+            else:
+                inline.finish(flow)
             sums: dict[str, tuple[int, float]] = {}
-            for stage, cell in zip(self.stages.all, cells, strict=True):
+            for stage, cell in zip(stages, tally.stages, strict=True):
                 if cell.executions:
                     rows, seconds = sums.get(stage.name, (0, 0.0))
                     sums[stage.name] = (rows + cell.rows, seconds + cell.compute)
@@ -128,37 +140,15 @@ class _Measuring:
         return [
             StageTime(name, stage, rows, statistics.median(run[stage][1] for run in runs[1:]))
             for stage, (rows, _) in runs[1].items()
+            if all(stage in run for run in runs)  # a limit may cut a run short
         ]
-
-    def _drive(
-        self, prepared: Prepared, inputs: Mapping[str, object], cells: Sequence[StageCell]
-    ) -> None:
-        block, _ = prepared.wanted(None)
-        flow = prepared.start(prepared.accept(inputs), block)
-        try:
-            work = next(flow)
-            while True:
-                if not isinstance(work, Work):
-                    work = next(flow)
-                    continue
-                stage, count = work.stage, work.group.count
-                if stage.index not in self.rows and count:
-                    self.rows[stage.index] = _middle_row(work.columns, count)
-                try:
-                    results = stage.run(work.columns, count, cells[stage.index])
-                except Exception as error:
-                    work = flow.throw(blame(error, work, prepared.plan.name))
-                else:
-                    work = flow.send(results)
-        except StopIteration:
-            return
 
     def _model(self, index: int, segment: OnnxSegment) -> ModelTimes:
         """Return the times of one model; raises StageError when it cannot run alone."""
         stage = self.stages.all[index]
         if not isinstance(stage, OnnxStage) or segment.device == "sim":
             raise StageError("`sim` is for tests, and its times mean nothing")
-        items = self.rows.get(index) or self._stand_ins(segment)
+        items = self.rows.get(index) or stand_ins(segment, self.config.size)
         run = partial(self._run, stage, segment, items)
         sizes, stopped = self._sizes(run, segment.stackable)
         times: dict[int, list[float]] = {rows: [] for rows in sizes}
@@ -206,36 +196,19 @@ class _Measuring:
         stage.execute(columns, rows)
         return self.config.clock() - start
 
-    def _stand_ins(self, segment: OnnxSegment) -> list[Value]:
-        """Return a row as the signature describes it, its named sizes at the default."""
-        params = segment.signature.params
-        bindings: Bindings = dict.fromkeys(
-            names([field.type for field in params]), self.config.size
-        )
-        random = np.random.default_rng(0)
-        return [_stand_in(field.type, bindings, self.config.size, random) for field in params]
 
+class _Observed:
+    """A model that keeps one row of what it is first given, in `rows` by its number."""
 
-def _stand_in(kind: Type, bindings: Bindings, size: int, random: np.random.Generator) -> Value:
-    match kind:
-        case OptionalType(item=item):
-            return _stand_in(item, bindings, size, random)
-        case TensorType(dtype=dtype, dims=dims):
-            found = (evaluate(dim, bindings) for dim in dims)
-            shape = tuple(size if one is None else one for one in found)
-            return _filled(dtype, shape, random)
-        case _:
-            raise StageError(f"a {kind} cannot be made up: give a sample")
+    def __init__(self, stage: Stage, rows: dict[int, list[Value]]) -> None:
+        self.name, self.index, self.policy = stage.name, stage.index, stage.policy
+        self.run_together, self.split = stage.run_together, stage.split
+        self._stage, self._rows = stage, rows
 
-
-def _filled(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    if dtype is DType.STRING:
-        return np.full(shape, "text", object)
-    if dtype is DType.BYTES:
-        return np.full(shape, b"bytes", object)
-    if dtype.is_float:
-        return random.standard_normal(shape).astype(to_numpy(dtype))
-    return np.ones(shape, to_numpy(dtype))  # an index that is in every table but an empty one's
+    def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        if self.index not in self._rows and count:
+            self._rows[self.index] = _middle_row(columns, count)
+        return self._stage.run(columns, count, cell)
 
 
 def _middle_row(columns: Sequence[Rows], count: int) -> list[Value]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..explain_graph import literal_text
 from ..graph import (
     Constant,
+    Emit,
     For,
     FunctionCall,
     Graph,
@@ -102,6 +103,8 @@ class _Drawing:
             case FunctionCall(function=name):
                 location = shortened(f"python · {self.graph.function(name).location}")
                 return Card(Look.FUNCTION, node.stage, (location, types), details=details)
+            case Emit():
+                return Card(Look.OUTPUT, "emit", details=details)
             case Transfer(device=device):
                 return Card(Look.COPY, f"copy to {device}", (types,), device, details=details)
             case _:

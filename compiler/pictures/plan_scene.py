@@ -144,7 +144,7 @@ class _Drawing:
                 card = Card(Look.CHECK, shortened(step.check.text), (step.stage,), details=details)
                 return self.sketch.card(card, keys(slot for _, slot, _ in step.sizes), {})
             case EmitStep():
-                card = Card(Look.OP, "emit", details=details)
+                card = Card(Look.OUTPUT, "emit", details=details)
                 return self.sketch.card(card, keys(step.inputs), {})
             case BranchStep():
                 words = Words("if", "if", "either", details, True)

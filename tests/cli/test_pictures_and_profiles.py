@@ -188,6 +188,47 @@ def test_a_file_that_is_no_profile_is_refused_with_its_code(run: Run, folder: Pa
     assert err.startswith("error[HR419]: ")
 
 
+CONTROL = """\
+model double = onnx "double.onnx"
+fn size(x: f32[N]) -> (n: i64) = python "stages.py:size"
+
+pipeline grow(x: f32[3]) -> stream (y: f32[3]) {
+    last, n = loop (y: f32[3] = x, n: i32 = 0) max 4 {
+        z = double(y)
+        emit y = z
+        next y = z, n = n + 1
+        stop when n == 1
+    }
+}
+
+pipeline kept(x: f32[3]) -> (y: f32[3]) per sequence idle 30s {
+    state h: f32[3] = zeros
+    n = try size(x) within 1s else 0
+    next h = double(x)
+    return y = h + cast(n, f32)
+}
+"""
+
+
+def test_streams_and_states_are_measured_and_drawn(run: Run, folder: Path) -> None:
+    (folder / "app.pipe").write_text(CONTROL)
+    status, _, err = run("compile", "app.pipe", "--measure", "--sample", "x=[1, 2, 3]")
+    assert status == 0
+    assert err.count("`last` is never used") == 1
+    stages = json.loads((folder / "app.profile").read_text())["profile"]["stages"]
+    rows = {(one["pipeline"], one["stage"]): one["rows"] for one in stages}
+    assert rows["grow", "double"] == 2
+    assert rows["kept", "double"] == rows["kept", "size"] == 1
+    assert run("graph", "app.plan", "--profile", "app.profile")[0] == 0
+    assert run("graph", "app.pipe", "--stage", "graph", "-o", "graph.svg")[0] == 0
+    for name in ("app.svg", "graph.svg"):
+        root = ElementTree.fromstring((folder / name).read_bytes())
+        titles = {
+            (one.text or "").partition("\n")[0] for one in root.iter() if one.tag[-5:] == "title"
+        }
+        assert {"emit", "again", "in the end", "state h", "next h", "double", "size"} <= titles
+
+
 # ---- diff
 
 

@@ -75,9 +75,17 @@ def sources(texts: Sequence[str]) -> list[Path]:
 
 
 def plan_of(
-    text: str, schedule: str | None, console: Console, profile: "Profile | None" = None
+    text: str,
+    schedule: str | None,
+    console: Console,
+    profile: "Profile | None" = None,
+    *,
+    again: bool = False,
 ) -> "Plan":
-    """Return the plan in a `.plan` file, or that of a `.pipe` file, compiled with a profile."""
+    """Return the plan in a `.plan` file, or that of a `.pipe` file, compiled with a profile.
+
+    `again` says that its warnings have been told before.
+    """
     path = find(text, PLAN, SOURCE)
     if path.suffix == PLAN:
         if schedule is not None:
@@ -93,7 +101,7 @@ def plan_of(
         compiled = compile_with_warnings(
             read(path), schedule=schedule, progress=progress, profile=profile
         )
-    if compiled.warnings:
+    if compiled.warnings and not again:
         console.mistakes(compiled.warnings)
     return compiled.plan
 

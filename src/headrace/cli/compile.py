@@ -53,7 +53,9 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         profile = _files.profile_of(arguments.profile)
         if profile is not None:
             _say_where(profile, arguments.profile, console)
-    plan = _files.plan_of(arguments.source, arguments.schedule, console, profile)
+    plan = _files.plan_of(
+        arguments.source, arguments.schedule, console, profile, again=arguments.measure
+    )
     try:
         plan_file.write(plan, target)
     except OSError as error:
