@@ -51,6 +51,16 @@ class Fault(Exception):
         where += [str(self.place)] if self.place else []
         return f"{', '.join(where)}: {self.message}" if where else self.message
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # without its cause and traceback: those hold frames and whatever a stage raised
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[Fault], args: tuple[object, ...], fields: dict[str, object]) -> Fault:
+    fault = kind.__new__(kind, *args)
+    fault.__dict__.update(fields)
+    return fault
+
 
 class RequestError(Fault):
     """The call does not fit the pipeline's signature; the message shows the signature."""

@@ -1,14 +1,16 @@
 """Python functions from sources that travel in the plan.
 
 A source becomes a module once per engine; tracebacks show its lines because linecache is told of
-them. What a function returns is checked against its signature before anyone else sees it.
+them. What a function returns is checked against its signature before anyone else sees it. What it
+is given belongs to others too, the caller among them, so its arrays are read-only.
 """
 
 import linecache
 import sys
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +25,8 @@ from ..shapes import Bindings, bind, failed
 from ..stage import Part, Policy, StageError, classes, run_parts, timed_run
 
 _SHOWN = 500
+
+Lent = TypeVar("Lent")
 
 
 class Sources:
@@ -57,17 +61,31 @@ def _load(segment: PythonSegment, content: bytes, owner: int) -> ModuleType:
     sys.modules[module.__name__] = module  # dataclasses and pickle look their module up by name
     try:
         exec(compile(text, segment.file, "exec"), module.__dict__)
-    except Exception as error:
+    except BaseException as error:
         del sys.modules[module.__name__]
+        if _is_interrupt(error):
+            raise
         raise StageError(f"{segment.file} cannot be loaded: {said(error)}") from error
     return module
 
 
 def said(error: BaseException) -> str:
     """Return a cause as the caller reads it."""
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception as unsayable:
+        text = f"its text cannot be had: {type(unsayable).__name__}"
+    text = text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate fits no reply
     short = text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
     return f"{type(error).__name__}: {short}" if short else type(error).__name__
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether someone pressed Ctrl-C, which Python tells the main thread and no other."""
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+    )
 
 
 class PythonStage:
@@ -124,7 +142,7 @@ class PythonStage:
             for column, kind in zip(columns, self._params, strict=True)
         ]
         given = [
-            items if (dtype := _stacked_dtype(kind)) is None else column.stack(dtype)
+            items if (dtype := _stacked_dtype(kind)) is None else lent(column.stack(dtype))
             for column, kind, items in zip(columns, self._params, rows, strict=True)
         ]
         returned = self._fields(self._call(given, 0 if count == 1 else None), None)
@@ -142,7 +160,10 @@ class PythonStage:
     def _call(self, arguments: Sequence[object], row: int | None) -> object:
         try:
             return self._function(*arguments)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            # any other would end the thread it runs in, and leave its request without an answer
+            if _is_interrupt(error):
+                raise
             raise StageError(f"`{self._segment.attribute}` raised {said(error)}", row) from error
 
     def _fields(self, returned: object, row: int | None) -> Sequence[object]:
@@ -216,9 +237,23 @@ def _stacked_dtype(kind: Type) -> "np.dtype[Any] | None":  # Any: of any scalar
 def argument(item: Value, kind: Type) -> Item:
     """Return an item as a function of this parameter type takes it: an array, or a list."""
     if isinstance(kind, TensorType):
-        if isinstance(item, str | bytes | np.ndarray):
+        if isinstance(item, np.ndarray):
+            return lent(item)
+        if isinstance(item, str | bytes):
             return item
         return as_array(item, to_numpy(kind.dtype))
-    if isinstance(kind, ListType) and isinstance(item, np.ndarray):
-        return list(cast("Any", item))  # Any: iterating an array gives its items
+    if isinstance(kind, ListType):
+        if isinstance(item, np.ndarray):
+            return list(cast("Any", lent(item)))  # Any: iterating an array gives its items
+        if isinstance(item, list):
+            return [lent(one) if isinstance(one, np.ndarray) else one for one in item]
     return cast("Item", item)
+
+
+def lent(tensor: Lent) -> Lent:
+    """Return an array that cannot be written to: the same one, or a view of it."""
+    if not isinstance(tensor, np.ndarray) or not tensor.flags.writeable:
+        return tensor
+    view = tensor.view()
+    view.flags.writeable = False
+    return view

@@ -8,13 +8,13 @@ sessions they are two engines, and the second is made at the first `submit`.
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from .compiler import plan_file
@@ -122,7 +122,7 @@ class Pipeline:
             return self._record(answer.values())
         if self._own:
             timeout, outputs, _ = self._options(inputs, timeout, outputs, None)
-        wanted = None if outputs is None else tuple(outputs)
+        wanted = None if outputs is None else _names(outputs)
         deadline = None if timeout is None else self._engine.config.clock() + timeout
         return self._make(wanted, self._engine.run(self._prepared, inputs, wanted, deadline))
 
@@ -141,7 +141,7 @@ class Pipeline:
         """
         if self._own:
             timeout, outputs, priority = self._options(inputs, timeout, outputs, priority)
-        wanted = None if outputs is None else tuple(outputs)
+        wanted = None if outputs is None else _names(outputs)
         engine = self._app.workers_engine()
         return engine.dispatch(
             engine.pipeline(self.__name__),
@@ -241,7 +241,7 @@ class Pipeline:
     ) -> Record:
         """Answer a request of a sequence in this thread."""
         timeout, outputs, _ = self._options(inputs, timeout, outputs, None)
-        wanted = None if outputs is None else tuple(outputs)
+        wanted = None if outputs is None else _names(outputs)
         deadline = None if timeout is None else self._engine.config.clock() + timeout
         answer = self._engine.run(self._prepared, inputs, wanted, deadline, sequence)
         return self._make(wanted, answer)
@@ -256,7 +256,7 @@ class Pipeline:
     ) -> "Future[Record]":
         """Answer a request of a sequence in a worker thread."""
         timeout, outputs, priority = self._options(inputs, timeout, outputs, priority)
-        wanted = None if outputs is None else tuple(outputs)
+        wanted = None if outputs is None else _names(outputs)
         engine = self._app.workers_engine()
         return engine.dispatch(
             engine.pipeline(self.__name__),
@@ -298,6 +298,16 @@ class Pipeline:
                 inputs[name] = given[name]
                 given[name] = None
         return given["timeout"], given["outputs"], given["priority"]
+
+
+def _names(outputs: object) -> tuple[str, ...]:
+    """Return the names of results that a caller wants; one name stands for itself."""
+    if isinstance(outputs, str):
+        return (outputs,)
+    names = tuple(cast("Iterable[object]", outputs)) if isinstance(outputs, Iterable) else ()
+    if not isinstance(outputs, Iterable) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"outputs are names of results, as in ['text'], not {outputs!r}")
+    return cast("tuple[str, ...]", names)
 
 
 class App:

@@ -15,6 +15,7 @@ import headrace
 from headrace.app import App, CompiledPlan
 from headrace.compiler.plan import Plan
 from headrace.runtime.record import Record, record_type
+from headrace.runtime.request import Code, Fault, RequestError
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields
 
 
@@ -192,3 +193,23 @@ def test_importing_starts_nothing_and_is_light() -> None:
         "assert 'onnxruntime' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_faults_can_be_pickled(app: App) -> None:
+    with pytest.raises(RequestError) as caught:
+        app.ocr(x="word")
+    fault = Fault(Code.FAILED, "no", pipeline="p", stage="s", item=(1,), detail="log")
+    for one in (caught.value, fault):
+        again = pickle.loads(pickle.dumps(one))
+        assert type(again) is type(one)
+        assert str(again) == str(one)
+        assert vars(again) == vars(one)
+
+
+def test_outputs_are_names(app: App) -> None:
+    assert app.ocr(x=[1.0], outputs="text").text == "2"
+    for wrong in (3, [3], [["text"]]):
+        with pytest.raises(TypeError, match="outputs are names of results"):
+            app.ocr(x=[1.0], outputs=wrong)
+        with pytest.raises(TypeError, match="outputs are names of results"):
+            app.ocr.submit(x=[1.0], outputs=wrong)
