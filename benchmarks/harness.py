@@ -201,7 +201,8 @@ def report(name: str, outcomes: Sequence[Outcome], notes: Sequence[str] = ()) ->
     RESULTS.mkdir(exist_ok=True)
     figures = {"machine": facts, "notes": list(notes), "outcomes": [asdict(o) for o in outcomes]}
     (RESULTS / f"{name}.json").write_text(json.dumps(figures, indent=2) + "\n")
-    heading = f"{facts['processor']}, {facts['cores']} cores, {facts['when']}, {_versions(facts)}"
+    where = f"{facts['processor']}, {facts['cores']} cores, load {facts['load']}"
+    heading = f"{where}, {facts['when']}, {_versions(facts)}"
     (RESULTS / f"{name}.txt").write_text(f"{heading}\n\n{text}\n")
 
 
