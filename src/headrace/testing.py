@@ -6,10 +6,10 @@ Tests with the same stubs share the plan.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -21,9 +21,12 @@ from .dsl.parse import parse
 from .dsl.source import Source
 from .expect import Evaluator, Unclear, Value
 from .runtime.engine import Engine, EngineConfig
-from .runtime.request import Fault, Request
+from .runtime.request import Fault, InSequence, Request
 from .stdlib.dtypes import from_numpy
 
+Step: TypeAlias = ast.Stub | ast.Given | ast.Expect
+
+_ID = "test"  # tests run one after the other, and each begins its sequence anew
 _LONG = 300  # characters of a value in a message
 
 
@@ -59,17 +62,12 @@ def _run(
             for step in test.steps
             if isinstance(step, ast.Stub)
         }
-        given = {
-            step.name.text: before.value(step.value)
-            for step in test.steps
-            if isinstance(step, ast.Given)
-        }
         key = (test.pipeline.text, repr(stubs))
         if key not in engines:
             plan = compile_for_test(source, test.pipeline.text, stubs)
             engines[key] = Engine(plan, EngineConfig(workers=1))
             opened.callback(engines[key].close)
-        return _call(test, source, engines[key], given)
+        return _requests(test, source, engines[key], before)
     except Unclear as unclear:
         return [unclear.diagnostic]
 
@@ -84,12 +82,51 @@ def _stub(step: ast.Stub, before: Evaluator) -> Given:
     return fields
 
 
+def _requests(
+    test: ast.Test, source: Source, engine: Engine, before: Evaluator
+) -> list[Diagnostic]:
+    """Send the requests of a test; those to a pipeline with state are one sequence."""
+    kept = test.pipeline.text in engine.sequences
+    failures: list[Diagnostic] = []
+    given: dict[str, Value] = {}
+    for number, steps in enumerate(_rounds(test) if kept else [test.steps]):
+        given |= {
+            step.name.text: before.value(step.value)
+            for step in steps
+            if isinstance(step, ast.Given)
+        }
+        sequence = InSequence(_ID, start=number == 0) if kept else None
+        failures += _call(test, steps, source, engine, given, sequence)
+    return failures
+
+
+def _rounds(test: ast.Test) -> list[list[Step]]:
+    """Divide a test's steps: a `given` behind an `expect`, or of a name that the request has been
+    given already, begins the next request."""
+    rounds: list[list[Step]] = [[]]
+    for step in test.steps:
+        if isinstance(step, ast.Given) and any(
+            isinstance(one, ast.Expect)
+            or (isinstance(one, ast.Given) and one.name.text == step.name.text)
+            for one in rounds[-1]
+        ):
+            rounds.append([])
+        rounds[-1].append(step)
+    return rounds
+
+
 def _call(
-    test: ast.Test, source: Source, engine: Engine, given: dict[str, Value]
+    test: ast.Test,
+    steps: Sequence[Step],
+    source: Source,
+    engine: Engine,
+    given: dict[str, Value],
+    sequence: InSequence | None,
 ) -> list[Diagnostic]:
     counted = _counts(engine)
     try:
-        outputs = engine.call(Request(test.pipeline.text, given)).outputs
+        request = Request(test.pipeline.text, given, sequence=sequence)
+        outputs = engine.call(request).outputs
     except Fault as fault:
         return [
             Diagnostic(
@@ -102,7 +139,7 @@ def _call(
     ran = {name: count - counted[name] for name, count in _counts(engine).items()}
     after = Evaluator(source, {**given, **outputs}, ran.get)
     failures: list[Diagnostic] = []
-    for step in test.steps:
+    for step in steps:
         if isinstance(step, ast.Expect):
             try:
                 failure = _check(step.condition, after)
