@@ -143,3 +143,28 @@ def test_a_given_file_that_is_not_there_is_told(failures: Failures) -> None:
 def test_an_op_can_be_stubbed_and_is_counted(failures: Failures) -> None:
     steps = f"{STUB}stub len = (7)\n{GIVEN}expect n == 7\nexpect calls(len) == 1"
     assert failures(steps) == ()
+
+
+def test_the_test_of_a_pipeline_with_state_is_a_sequence_of_requests() -> None:
+    results = run("""
+pipeline total(x: f32, scale: f32 = 1) -> (y: f32) per sequence {
+    state kept: f32 = 0
+    next kept = kept + x * scale
+    return y = kept + x * scale
+}
+
+test "goes on" for total {
+    given x = 1
+    given scale = 2
+    expect y == 2
+    given x = 2
+    given x = 3
+    expect y == 12
+}
+
+test "begins anew" for total {
+    given x = 5
+    expect y == 4
+}
+""")
+    assert [len(result.failures) for result in results] == [0, 1]

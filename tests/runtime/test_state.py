@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,7 +137,7 @@ def test_a_call_waits_for_those_before_it(plan: headrace.CompiledPlan) -> None:
     caller.start()
     later = engine.submit(asked(3, 1))
     with pytest.raises(Fault) as error:
-        engine.call(replace(asked(1, 1), deadline=0.0))
+        engine.call(asked(1, 1)._replace(deadline=0.0))
     assert error.value.code is Code.DEADLINE
     assert not later.done()
     sequences.finish(first, sequences.begin(first))
