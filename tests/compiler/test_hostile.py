@@ -1,5 +1,9 @@
 """Whatever a source holds, diagnostics come out of it, and never a traceback."""
 
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -93,3 +97,19 @@ def test_any_characters_do(text: str, seed: int) -> None:
     source = mutilated(Random(seed))
     at = Random(seed).randrange(len(source) + 1)
     survive(source[:at] + text + source[at:])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
+def test_fuzzing_guided_by_coverage_finds_nothing(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("fuzz_sources.py")
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder), "-max_total_time=20", "-print_final_stats=1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

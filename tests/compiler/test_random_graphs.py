@@ -58,7 +58,7 @@ def test_each_pass_keeps_the_graph_sound_and_its_results(drawn: Drawn) -> None:
 
 
 @pytest.mark.slow
-@settings(CI, max_examples=1500, derandomize=False)
+@settings(CI, max_examples=500, derandomize=False)
 @given(drawn_graphs())
 def test_each_pass_does_so_for_many_graphs_that_differ_from_run_to_run(drawn: Drawn) -> None:
     check_passes(drawn)
