@@ -70,7 +70,7 @@ class Acceptor:
             if name in inputs:
                 given += 1
                 try:
-                    columns.append(Rows.one(convert(inputs[name], bindings)))
+                    columns.append(Rows(1, [convert(inputs[name], bindings)], None))
                 except Mismatch as error:
                     raise self._error(f"`{name}` {error}") from None
             elif default is not None:
@@ -176,7 +176,10 @@ class Presenter:
     def present(self, column: Rows) -> Item:
         """Return the result: one item, or in a `batch` pipeline all rows behind a leading axis."""
         if not self._batch:
-            return self._item(column.item(0))
+            value = column.item(0)
+            if value.__class__ is np.ndarray and self._dtype is not None:
+                return value  # type: ignore[return-value]
+            return self._item(value)
         items = [self._item(column.item(row)) for row in range(column.count)]
         if not isinstance(self._type, TensorType):
             return items

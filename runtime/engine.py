@@ -32,9 +32,6 @@ from .turns import Sequences
 
 Result = TypeVar("Result")
 
-CHEAP_SECONDS = 200e-6
-"""Below this a hop to another thread costs about as much as the request."""
-
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
@@ -128,17 +125,17 @@ class Engine:
         try:
             columns = pipeline.accept(inputs)
             block, presenters = pipeline.wanted(outputs)
-            if pipeline.plan.batch is not None and columns and columns[0].count == 0:
+            plan, group, clock = pipeline.plan, pipeline.group(columns), self._clock
+            if plan.batch is not None and group.count == 0:
                 return nothing(presenters)
-            if pipeline.plan.deadline is not None:
-                deadline = pipeline.deadline(self._clock(), deadline)
-            group, inline = pipeline.group(columns), Inline(pipeline, tally, self._clock, deadline)
+            if plan.deadline is not None:
+                deadline = pipeline.deadline(clock(), deadline)
+            inline = Inline(pipeline, tally, clock, deadline)
             if sequence is not None or pipeline.sequences is not None:
                 answer = _in_turn(pipeline, sequence, outputs, columns, inline, deadline)
             elif block.calls is not None:
-                results = inline.call_all(block, block.fill(columns, group), group)
-                answer = present(presenters, results)
-            elif pipeline.plan.stream:
+                answer = present(presenters, inline.call_all(block, columns, group))
+            elif plan.stream:
                 emitted = list(inline.emitted(block.start(columns, group), presenters))
                 answer = gathered(pipeline.names, emitted)
             else:
@@ -250,7 +247,7 @@ class Engine:
 
     def cheap(self, name: str) -> bool:
         """Whether a request takes so little time that the receiving thread had better run it."""
-        return _is_cheap(self.pipeline(name))
+        return self.pipeline(name).cheap
 
     def submit(self, request: Request) -> Future[Response]:
         """Answer in a worker thread, and let its rows meet those of other requests.
@@ -286,7 +283,7 @@ class Engine:
         """
         workers = self._workers_started()
         pending = Pending(make, workers.drop)
-        if _is_cheap(pipeline) and workers.quiet:
+        if pipeline.cheap and workers.quiet:
             # a hop to another thread would take longer than the request itself
             try:
                 pending.give(self.run(pipeline, inputs, outputs, deadline))
@@ -351,12 +348,6 @@ class Engine:
         if fault is error:
             raise fault
         raise fault from error
-
-
-def _is_cheap(pipeline: Prepared) -> bool:
-    average = pipeline.average
-    waits = pipeline.queued or pipeline.sequences is not None
-    return average is not None and average < CHEAP_SECONDS and not waits
 
 
 def _in_turn(

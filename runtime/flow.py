@@ -140,10 +140,20 @@ class Block:
     """Steps over slots, each with the slots that are dropped after it.
 
     `calls` holds the steps when all are calls: a driver that runs every stage at once may then go
-    through them itself, from `fill` to `results`, and save the generator.
+    through them itself, from `fill` to `results`, and save the generator. `only` is the call that
+    is all there is: its arguments are the block's, its results too.
     """
 
-    __slots__ = ("_captures", "_constants", "_params", "_steps", "_template", "calls", "results")
+    __slots__ = (
+        "_captures",
+        "_constants",
+        "_params",
+        "_steps",
+        "_template",
+        "calls",
+        "only",
+        "results",
+    )
 
     def __init__(
         self,
@@ -158,6 +168,11 @@ class Block:
         self._steps = tuple(steps)
         calls = [(step, frees) for step, frees in self._steps if isinstance(step, Call)]
         self.calls = tuple(calls) if len(calls) == len(self._steps) else None
+        self.only = None
+        if self.calls is not None and len(calls) == 1:
+            call, _ = calls[0]
+            if call.inputs == params and call.outputs == results:
+                self.only = call
         self._template = [FREED] * slots
         for slot, literal, kind in constants:
             self._template[slot] = Constant(literal_item(literal, kind), literal, 1)

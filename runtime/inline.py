@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..stdlib.op import Item
 from .accept import Presenter
 from .blame import blame, late, over_limit
-from .flow import FREED, Block, Emission, Fallback, Flow, Group, Work
+from .flow import FREED, Block, Call, Emission, Fallback, Flow, Group, Work
 from .metrics import Tally
 from .prepared import Prepared, present
 from .rows import Rows
@@ -69,22 +69,25 @@ class Inline:
         except StopIteration as stop:
             return stop.value
 
-    def call_all(self, block: Block, slots: list[Rows], group: Group) -> list[Rows]:
+    def call_all(self, block: Block, arguments: list[Rows], group: Group) -> list[Rows]:
         """Do as `finish` would, for a block that is nothing but calls."""
-        deadline = self._deadline
+        if block.only is not None:
+            return self._call(block.only, arguments, group)
+        slots = block.fill(arguments, group)
         for call, frees in block.calls or ():
-            columns = [slots[slot] for slot in call.inputs]
-            if deadline is not None and self._clock() >= deadline:
-                raise late(self._name, Work(call.stage, columns, group, call.place))
-            stage = call.stage
-            try:
-                results = stage.run(columns, group.count, self._tally.stages[stage.index])
-            except Exception as error:
-                work = Work(stage, columns, group, call.place)
-                fault = blame(error, work, self._name)
-                raise fault from fault.__cause__
+            results = self._call(call, [slots[slot] for slot in call.inputs], group)
             for slot, column in zip(call.outputs, results, strict=True):
                 slots[slot] = column
             for slot in frees:
                 slots[slot] = FREED
         return [slots[slot] for slot in block.results]
+
+    def _call(self, call: Call, columns: list[Rows], group: Group) -> list[Rows]:
+        stage, deadline = call.stage, self._deadline
+        if deadline is not None and self._clock() >= deadline:
+            raise late(self._name, Work(stage, columns, group, call.place))
+        try:
+            return stage.run(columns, group.count, self._tally.stages[stage.index])
+        except Exception as error:
+            fault = blame(error, Work(stage, columns, group, call.place), self._name)
+            raise fault from fault.__cause__

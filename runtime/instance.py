@@ -41,13 +41,10 @@ class OnnxStage:
         limit = segment.batching.maximum if segment.batching is not None else segment.group
         self._limit = limit if segment.stackable else 1
         self._inputs = tuple(
-            (name, axis, _dtype(field.type))
+            (name, axis, _dtype(field.type), isinstance(field.type, OptionalType))
             for name, axis, field in zip(
                 segment.input_names, segment.input_axes, segment.signature.params, strict=True
             )
-        )
-        self._optional = tuple(
-            isinstance(field.type, OptionalType) for field in segment.signature.params
         )
         self._axes = segment.output_axes
         self._leading = all(axis == 0 for axis in segment.output_axes)
@@ -74,7 +71,7 @@ class OnnxStage:
     def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
         if count == 1 or all(
             column.is_shared or (axis is not None and column.is_stacked)
-            for (_, axis, _), column in zip(self._inputs, columns, strict=True)
+            for (_, axis, _, _), column in zip(self._inputs, columns, strict=True)
         ):
             return [Part(self._key(columns, 0), None, tuple(columns), count)]
         return classes(columns, count, self._key)
@@ -84,9 +81,7 @@ class OnnxStage:
         if not self._on_host:
             return self._execute_on_device(columns, count)
         feeds: dict[str, Array] = {}
-        for (name, axis, dtype), optional, column in zip(
-            self._inputs, self._optional, columns, strict=True
-        ):
+        for (name, axis, dtype, optional), column in zip(self._inputs, columns, strict=True):
             if axis is None:
                 value = column.item(0)
                 if value is None:
@@ -112,7 +107,7 @@ class OnnxStage:
             for output in outputs:
                 if output.shape[0] != count:
                     self._miscounted(output.shape[0], count)
-            return list(map(Rows.stacked, outputs))
+            return [Rows(count, None, output) for output in outputs]
         return [
             self._column(out, axis, count) for out, axis in zip(outputs, self._axes, strict=True)
         ]
@@ -133,7 +128,7 @@ class OnnxStage:
 
     def _execute_on_device(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         feeds: dict[str, View] = {}
-        for (name, axis, _), column in zip(self._inputs, columns, strict=True):
+        for (name, axis, _, _), column in zip(self._inputs, columns, strict=True):
             value: Value = column.item(0) if axis is None else column.stack()
             if value is None:
                 continue
@@ -157,7 +152,7 @@ class OnnxStage:
         self, feeds: dict[str, View], count: int
     ) -> "list[tuple[tuple[int, ...] | None, np.dtype[Any]]]":
         bindings: Bindings = {}
-        for (name, axis, _), field in zip(
+        for (name, axis, _, _), field in zip(
             self._inputs, self._segment.signature.params, strict=True
         ):
             if name in feeds and isinstance(field.type, TensorType):
@@ -190,7 +185,7 @@ class OnnxStage:
 
     def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
         parts: list[Hashable] = []
-        for (_, axis, dtype), column in zip(self._inputs, columns, strict=True):
+        for (_, axis, dtype, _), column in zip(self._inputs, columns, strict=True):
             value = column.item(row)
             if isinstance(value, View):
                 parts.append(value.shape if axis is not None else id(value))

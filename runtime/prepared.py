@@ -17,14 +17,18 @@ from .sequences import Turn
 from .stage import Stage
 from .turns import Sequences
 
+CHEAP_SECONDS = 200e-6
+"""Below this a hop to another thread costs about as much as the request."""
+
 _SUBSETS = 32
 """Different sets of wanted results that are kept bound; a caller cannot make more stay."""
 
 
 class Prepared:
     """`average` is the running mean of the seconds that a request computes, `start_seconds` of
-    those until it first waits for a stage; None before the first. `queued` says whether any of
-    its stages has a queue, `limited` which run under a time limit of a `try`."""
+    those until it first waits for a stage; None before the first. `cheap` says whether a request
+    takes so little time that the receiving thread had better run it, `queued` whether any of the
+    stages has a queue, `limited` which run under a time limit of a `try`."""
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class Prepared:
         self.plan, self.index, self.sequences = pipeline, index, sequences
         self.average: float | None = None
         self.start_seconds: float | None = None
+        self.cheap = False
         self.queued = any(stages[one].policy is not None for one in segments_of(pipeline.body))
         self.names = tuple(field.name for field in pipeline.results)
         self.limited = _limited(pipeline.body, stages)
@@ -96,7 +101,8 @@ class Prepared:
 
     def measured(self, seconds: float) -> None:
         """Take one more request into the running mean."""
-        self.average = _mean(self.average, seconds)
+        average = self.average = _mean(self.average, seconds)
+        self.cheap = average < CHEAP_SECONDS and not self.queued and self.sequences is None
 
     def started(self, seconds: float) -> None:
         """Note how long a request took to reach its first queue."""
@@ -147,10 +153,10 @@ def _mean(mean: float | None, seconds: float) -> float:
 
 def present(presenters: Sequence[Presenter], columns: Sequence[Rows]) -> dict[str, Item]:
     """Return the results by name."""
-    return {
-        presenter.name: presenter.present(column)
-        for presenter, column in zip(presenters, columns, strict=True)
-    }
+    items: dict[str, Item] = {}
+    for presenter, column in zip(presenters, columns, strict=True):
+        items[presenter.name] = presenter.present(column)
+    return items
 
 
 def nothing(presenters: Sequence[Presenter]) -> dict[str, Item]:

@@ -1,8 +1,10 @@
 """What goes into the engine and what comes out: Request, Response, Fault."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from ..compiler.plan import Place
 from ..stdlib.op import Item
@@ -78,8 +80,7 @@ class InSequence:
     end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One call. `inputs` hold one item each; in a `batch` pipeline every value has a leading axis
     of rows (an ndarray, or a list of items). `deadline` is on the engine's monotonic clock, in
     seconds. `outputs` None asks for all results; others name those wanted."""
@@ -90,12 +91,11 @@ class Request:
     deadline: float | None = None
     priority: int = 0
     outputs: tuple[str, ...] | None = None
-    parameters: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    parameters: Mapping[str, bool | int | float | str] = MappingProxyType({})
     sequence: InSequence | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """Results by name, in the order of the signature (or of `Request.outputs`)."""
 
     id: str

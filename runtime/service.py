@@ -72,7 +72,7 @@ class Service:
                 f"`{model.name}` is a stream and answers more than once: call ModelStreamInfer",
             )
         engine, prepared = self._prepared[model.name]
-        if engine.cheap(model.name):
+        if prepared.cheap:
             return engine.run(
                 prepared, request.inputs, request.outputs, request.deadline, request.sequence
             )

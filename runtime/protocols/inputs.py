@@ -140,7 +140,9 @@ def accept_shape(form: Form, shape: Shape, with_shapes: bool = False) -> int:
     `with_shapes` says that a tensor `NAME_shape` comes along.
     """
     rank = len(shape)
-    if with_shapes:
+    if form.plain:
+        fits = rank == form.rank
+    elif with_shapes:
         fits = rank == 1
     elif form.kind is Kind.SCALAR:
         fits = rank == form.rank - 1 or (rank == form.rank and shape[-1] == 1)
@@ -158,7 +160,7 @@ def make_item(form: Form, shape: Shape, flat: Flat) -> Item:
     if not isinstance(flat, np.ndarray):
         return _strings(form, shape, flat)
     if form.plain:
-        return flat.reshape(shape)
+        return flat if len(shape) == 1 else flat.reshape(shape)
     if form.kind is Kind.SCALAR:
         return flat if form.batched else flat.reshape(())
     return _listed(form, flat.reshape(shape))
