@@ -89,7 +89,9 @@ class OpSegment:
 
 @dataclass(frozen=True, slots=True)
 class PythonSegment:
-    """A Python function from a packed source file."""
+    """A Python function from a packed source file, or with `instances` a class, so many objects of
+    which are called one execution at a time each, and `group` as of an OnnxSegment. `device` is
+    told to their constructor; values stay in the host's memory."""
 
     name: str
     source: str  # digest in Plan.blobs
@@ -101,6 +103,9 @@ class PythonSegment:
     queueing: Queueing | None
     checks: tuple[Check, ...]
     place: Place
+    instances: int | None = None
+    group: int | None = None
+    device: str = "cpu"
 
 
 Segment: TypeAlias = OnnxSegment | OpSegment | PythonSegment
@@ -260,8 +265,10 @@ class StateVariable:
 class PipelinePlan:
     """One pipeline. The body of a `stream` gives nothing in the end: `results` are what each
     EmitStep sends. The last parameters of the body are `states`, its last results what they become;
-    they are kept for `idle` seconds (None: the pipeline is not per sequence). `subsets` is filled lazily by the runtime, never stored: a caller may ask for
-    some results only, and steps that feed none of them must not run."""
+    they are kept for `idle` seconds (None: the pipeline is not per sequence).
+
+    `subsets` is filled lazily by the runtime, never stored: a caller may ask for some results only,
+    and steps that feed none of them must not run."""
 
     name: str
     parameters: tuple[Parameter, ...]

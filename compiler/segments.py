@@ -11,7 +11,7 @@ from .map_dims import map_dim, map_dims
 from .places import place_of
 from .plan import Check as PlannedCheck
 from .plan import OnnxSegment, OpSegment, PythonSegment, Segment
-from .stage_settings import device_of, members_of, settings_of
+from .stage_settings import CPU, device_of, members_of, settings_of
 
 
 class Segments:
@@ -39,6 +39,8 @@ class Segments:
             case OpCall(op=op):
                 types = tuple(value.type for value in node.outputs)
                 return OpSegment(node.stage, op.name, types, place_of(node.span, directory))
+            case ModelCall(model=name) if graph.model(name).backend == "python":
+                return self._python_model(graph, node, name, directory)
             case ModelCall():
                 return self._onnx(graph, node, node.kind.model, directory)
             case FunctionCall():
@@ -81,6 +83,27 @@ class Segments:
             queueing=point.queueing,
             checks=(),
             place=place_of(function.span, directory),
+        )
+
+    def _python_model(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
+        model, point = graph.model(name), batch_point(graph, node)
+        settings = settings_of(graph, node)
+        signature, checks = _renumbered(model.signature, model.checks)
+        path, _, attribute = model.location.rpartition(":")
+        return PythonSegment(
+            name=node.stage,
+            source=self._keep(model.content, node),
+            file=path,
+            attribute=attribute,
+            signature=signature,
+            batched=model.batches,
+            batching=point.batching,
+            queueing=point.queueing,
+            checks=checks,
+            place=place_of(model.span, directory),
+            instances=settings.instances or 1,
+            group=point.group,
+            device=settings.device or graph.settings.device or CPU,
         )
 
     def _keep(self, blob: Blob | None, node: Node) -> str:

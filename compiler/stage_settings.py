@@ -32,8 +32,13 @@ def members_of(graph: Graph, node: Node) -> tuple[str, ...]:
 
 
 def device_of(graph: Graph, node: Node) -> str:
-    """Return where a node runs: models where the schedule says, all else on the CPU."""
+    """Return where a node runs: models where the schedule says, all else on the CPU.
+
+    A model in Python takes its values from the host's memory, whatever it does with them.
+    """
     match node.kind:
+        case ModelCall(model=name) if graph.model(name).backend == "python":
+            return CPU
         case ModelCall():
             return settings_of(graph, node).device or graph.settings.device or CPU
         case _:

@@ -75,6 +75,8 @@ def _verify_segment(segment: Segment, digests: set[str]) -> None:
             _verify_policies(what, segment.batching, segment.queueing)
         case PythonSegment():
             _require(segment.source in digests, f"{what} has no source")
+            _require(segment.group is None or segment.group >= 1, f"{what} has a group of no rows")
+            _require(segment.instances is None or segment.instances >= 1, f"{what} never runs")
             _verify_policies(what, segment.batching, segment.queueing)
         case OpSegment():
             pass

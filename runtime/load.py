@@ -19,6 +19,7 @@ from ..compiler.plan import (
 from ..stdlib.catalog import Catalog, load_catalog
 from .backends.onnx import OnnxSession
 from .backends.python import PythonStage, Sources
+from .backends.python_model import Instances
 from .devices import open_device
 from .devices.device import Device
 from .instance import OnnxStage
@@ -41,6 +42,7 @@ class Stages:
         """`alone` says that no other session runs at the same time on these cores."""
         self._blobs = dict(plan.blobs)
         self._sources = Sources()
+        self._instances: list[Instances] = []
         self._devices: dict[str, Device] = {"cpu": open_device("cpu")}
         self._sessions: dict[tuple[str, str], OnnxSession] = {}
         models = sum(isinstance(segment, OnnxSegment) for segment in plan.segments)
@@ -73,6 +75,8 @@ class Stages:
 
     def close(self) -> None:
         """Give back devices and modules; nothing may run any more."""
+        for instances in self._instances:
+            instances.close()
         self._sources.close()
         self._sessions.clear()
         for device in self._devices.values():
@@ -118,17 +122,23 @@ class Stages:
 
     def _function(self, segment: PythonSegment) -> Callable[..., object]:
         try:
-            return self._sources.function(segment, self._blobs[segment.source])
+            function = self._sources.function(segment, self._blobs[segment.source])
+            if segment.instances is None:
+                return function
+            name, device = segment.attribute, segment.device
+            instances = Instances(function, name, device, segment.instances)
+            self._instances.append(instances)
+            return instances
         except StageError as error:
             message = f"stage `{segment.name}`, {segment.place}: {error.message}"
             raise LoadError(BAD_SOURCE, message) from error.__cause__
 
 
 def _policy(segment: OnnxSegment | PythonSegment) -> Policy | None:
-    instances = segment.instances if isinstance(segment, OnnxSegment) else None
+    instances = segment.instances
     if segment.batching is None and segment.queueing is None and instances is None:
         return None
-    rows = segment.group if isinstance(segment, OnnxSegment) else 1
+    rows = segment.group or 1
     batching = segment.batching or Batching(rows, 0.0, ())
     return Policy(batching, segment.queueing, instances)
 

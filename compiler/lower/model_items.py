@@ -23,11 +23,12 @@ from .entities import Constraint, Entity, File, Mistaken, NamedModel
 from .model_axes import Axes, choose_axes
 from .model_files import item_signature, match_file
 from .problems import Problems, did_you_mean
+from .python_models import read_python_model
 from .refused import report_unserved
 from .session import Session
 from .type_expressions import read_dim, read_signature
 
-SERVED = "onnx"
+SERVED = ("onnx", "python")
 BACKENDS = ("onnx", "tensorrt", "torch", "openvino", "remote", "python")
 
 
@@ -42,6 +43,10 @@ class Found:
 def read_model(item: ast.Model, file: File, session: Session) -> Entity:
     """Return the model an item declares, `Mistaken` after a mistake in it."""
     before = session.problems.errors
+    if item.backend.text == "python":
+        _require_served(item, session.problems)
+        entity = read_python_model(item, file, session)
+        return entity if session.problems.errors == before else Mistaken()
     entity = _read(item, file, session)
     return entity if entity is not None and session.problems.errors == before else Mistaken()
 
@@ -85,12 +90,12 @@ def _require_served(item: ast.Model, problems: Problems) -> None:
             item.backend.span,
             help=did_you_mean(backend, BACKENDS),
         )
-    elif backend != SERVED:
+    elif backend not in SERVED:
         problems.error(
             "HR318",
             f"the backend `{backend}` is not available in this version",
             item.backend.span,
-            help=f'export the model to ONNX and write `{SERVED} "..."`',
+            help='export the model to ONNX and write `onnx "..."`',
         )
     for pads in item.pads:
         report_unserved("pads", pads.span, problems)

@@ -182,9 +182,13 @@ class _Drawing:
                 return Card(Look.OP, segment.name, lines, details=details)
             case PythonSegment():
                 where = shortened(f"python · {segment.file}:{segment.attribute}")
-                lines = (where, types, *_policy(segment), *self._took(segment.name))
+                policy = _policy(segment)
+                if segment.instances is not None and segment.instances > 1:
+                    policy = (*policy, f"instances {segment.instances}")
+                lines = (where, types, *policy, *self._took(segment.name))
                 batches, details = segment.batching is not None, f"{details}\n{segment.signature}"
-                return Card(Look.FUNCTION, segment.name, lines, "cpu", batches, details)
+                look = Look.FUNCTION if segment.instances is None else Look.MODEL
+                return Card(look, segment.name, lines, "cpu", batches, details)
             case OnnxSegment():
                 what = (
                     ("onnx", *wrapped(segment.members)) if len(segment.members) > 1 else ("onnx",)

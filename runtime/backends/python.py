@@ -42,7 +42,8 @@ class Sources:
             module = self._modules[segment.source] = _load(segment, content, id(self))
         function = getattr(module, segment.attribute, None)
         if not callable(function):
-            raise StageError(f"{segment.file} defines no function `{segment.attribute}`")
+            what = "function" if segment.instances is None else "class"
+            raise StageError(f"{segment.file} defines no {what} `{segment.attribute}`")
         return function
 
     def close(self) -> None:
@@ -105,13 +106,19 @@ class PythonStage:
         self._results = tuple(
             (field.name, field.type, converter(field.type)) for field in signature.results
         )
-        self._limit = segment.batching.maximum if segment.batching is not None else None
+        self._limit = segment.batching.maximum if segment.batching is not None else segment.group
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if not self._segment.batched:
             return timed_run(self, columns, count, cell)
-        limit = self._limit or count
-        return run_parts(self, self.split(columns, count), count, limit, cell)
+        limit, parts = self._limit or count, self.split(columns, count)
+        try:
+            return run_parts(self, parts, count, limit, cell)
+        except StageError as error:
+            if error.row is not None or count == 1 or self._segment.instances is None:
+                raise
+            # rows that failed together run once more on their own, to find the one to blame
+            return run_parts(self, parts, count, 1, cell)
 
     def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         return timed_run(self, columns, count, cell)

@@ -1,0 +1,113 @@
+"""`model m = python "file.py:Class"`: a class that is made once per instance and called per batch.
+
+The file is read, not run. The constructor takes nothing, or the keyword `device`; `__call__` takes
+what the signature declares. It batches unless `batch none` says that it takes one item.
+"""
+
+import ast as python
+
+from ...dsl import ast
+from ...dsl.types import UNKNOWN
+from ..graph import ModelDef
+from .constants import read_defaults
+from .entities import Constraint, Entity, File, Mistaken, NamedModel
+from .problems import Problems
+from .python_source import PythonFile, read_python, require_arguments
+from .session import Session, blob
+from .type_expressions import read_dim, read_signature
+
+
+def read_python_model(item: ast.Model, file: File, session: Session) -> Entity:
+    """Return the model an item declares, `Mistaken` after a mistake in it."""
+    problems, before = session.problems, session.problems.errors
+    if item.params is None or item.results is None:
+        problems.error(
+            "HR324",
+            f"nothing says what `{item.name.text}` takes and gives: a class does not tell",
+            item.location.span,
+            help="declare that behind the class, as in `(x: f32[N]) -> (y: f32)`",
+        )
+        return Mistaken()
+    if item.batch is not None and item.batch.axes is not None:
+        problems.error(
+            "HR324",
+            "a class gets the items of a batch in front, so no axis is to be named",
+            item.batch.span,
+            help="leave it out; or write `batch none` for a class that takes one item",
+        )
+    signature = read_signature(item.params, item.results, file, problems)
+    name = file.prefix + item.name.text
+    needed = session.needs(name)
+    found = read_python(item.location, "class", file, problems, needed=needed)
+    if found is not None:
+        _require_model(found, len(signature.params), item.location, problems)
+    if any(field.type == UNKNOWN for field in (*signature.params, *signature.results)):
+        return Mistaken()
+    if problems.errors > before:
+        return Mistaken()
+    axis = None if item.batch is not None else 0
+    definition = ModelDef(
+        name=name,
+        backend="python",
+        location=item.location.value,
+        signature=signature,
+        input_names=tuple(field.name for field in signature.params),
+        output_names=tuple(field.name for field in signature.results),
+        input_axes=(axis,) * len(signature.params),
+        output_axes=(axis,) * len(signature.results),
+        content=blob(found.content) if found is not None else None,
+        span=item.name.span,
+    )
+    defaults = read_defaults(item.params, signature.params, file, session)
+    where = tuple(
+        Constraint(read_dim(one.left), one.op, read_dim(one.right), one.span.text, one.span)
+        for one in item.where
+    )
+    return NamedModel(definition, where, defaults)
+
+
+def _require_model(
+    found: PythonFile, arguments: int, location: ast.String, problems: Problems
+) -> None:
+    """Report what cannot be made without arguments, or cannot be called with those declared."""
+    definition = found.definition
+    if isinstance(definition, python.FunctionDef | python.AsyncFunctionDef):
+        problems.error(
+            "HR325",
+            f"`{found.attribute}` is a function, and a model is a class",
+            location.span,
+            help="declare it as `fn`; or make it a class with `__call__`",
+        )
+        return
+    if not isinstance(definition, python.ClassDef):
+        return  # imported or computed: what it takes is seen when it runs
+    methods = {one.name: one for one in definition.body if isinstance(one, python.FunctionDef)}
+    made = methods.get("__init__")
+    if made is not None and (wanted := _wanted(made.args)):
+        listed = ", ".join(f"`{name}`" for name in wanted)
+        problems.error(
+            "HR325",
+            f"`{found.attribute}` cannot be made: its constructor wants {listed}",
+            location.span,
+            notes=(f"see line {made.lineno} of `{found.path.name}`",),
+            help="give them defaults; only `device` is given, to a constructor that takes it",
+        )
+    called = methods.get("__call__")
+    if called is not None:
+        require_arguments(called.args, 1, arguments, found, called.lineno, location, problems)
+    elif not definition.bases:
+        problems.error(
+            "HR325",
+            f"`{found.attribute}` has no `__call__`, which is given each batch",
+            location.span,
+            notes=(f"see line {definition.lineno} of `{found.path.name}`",),
+        )
+
+
+def _wanted(arguments: python.arguments) -> list[str]:
+    """Return the parameters behind `self` that have no default, but for `device`."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    without = positional[: len(positional) - len(arguments.defaults)][1:]
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    without += [one for one, default in keywords if default is None]
+    return [one.arg for one in without if one.arg != "device"]
