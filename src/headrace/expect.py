@@ -17,6 +17,7 @@ from .dsl import ast
 from .dsl.diagnostic import Diagnostic, Label
 from .dsl.nearest import nearest
 from .dsl.source import Source, Span
+from .dsl.types import DType
 from .stdlib.catalog import load_catalog
 
 Value: TypeAlias = Any  # Any: numbers, text, bytes, arrays, nested lists of literals
@@ -40,6 +41,7 @@ _OPERATORS: Final[Mapping[str, Callable[[Value, Value], Value]]] = MappingProxyT
         "or": np.logical_or,
     }
 )
+_DTYPES: Final = frozenset(dtype.value for dtype in DType)
 
 
 class Unclear(Exception):
@@ -123,13 +125,19 @@ class Evaluator:
         values: dict[str, Value] = {p.name: p.default for p in op.params if p.has_default}
         for parameter, argument in zip(op.params, arguments, strict=False):
             named = argument.name.text if argument.name is not None else parameter.name
-            values[named] = _array(self.value(argument.value))
+            values[named] = self._argument(argument.value)
         missing = [p.name for p in op.params if p.name not in values]
         unknown = set(values) - {p.name for p in op.params}
         if missing or unknown or len(arguments) > len(op.params):
             takes = ", ".join(parameter.name for parameter in op.params)
             raise Unclear(f"`{name}` takes ({takes})", node.span)
         return op.reference(*(values[parameter.name] for parameter in op.params))
+
+    def _argument(self, node: ast.Expr) -> Value:
+        """Return an op's argument, which may be a dtype unless a value has that name."""
+        if isinstance(node, ast.Name) and node.text in _DTYPES and node.text not in self._names:
+            return DType(node.text)
+        return _array(self.value(node))
 
     def _count(self, stage: ast.Expr, calls: Calls) -> int:
         name = dotted(stage)

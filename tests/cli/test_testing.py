@@ -8,6 +8,7 @@ import pytest
 from headrace.dsl.diagnostic import CompileError, Diagnostic
 from headrace.dsl.read import read_source
 from headrace.dsl.render import render
+from headrace.dsl.source import Source
 from headrace.testing import run_tests
 
 PROGRAM = """\
@@ -56,6 +57,8 @@ GIVEN = 'given x = [1, 2, 3, 4]\ngiven names = ["a", "b"]\n'
         "math.abs(p[0] - 0.7501) < 0.001",
         "len(kept) == 2",
         "x == [1, 2, 3, 4]",
+        "full([2], 0.75, f64) >= p",
+        "cast(p, i32) == [0, 0]",
         "calls(score) == 1",
         "calls(double) == 1",
         "not (n == 3)",
@@ -146,7 +149,7 @@ def test_an_op_can_be_stubbed_and_is_counted(failures: Failures) -> None:
 
 
 def test_the_test_of_a_pipeline_with_state_is_a_sequence_of_requests() -> None:
-    results = run("""
+    text = """
 pipeline total(x: f32, scale: f32 = 1) -> (y: f32) per sequence {
     state kept: f32 = 0
     next kept = kept + x * scale
@@ -166,5 +169,6 @@ test "begins anew" for total {
     given x = 5
     expect y == 4
 }
-""")
+"""
+    results = run_tests(Source("total.pipe", text))
     assert [len(result.failures) for result in results] == [0, 1]
