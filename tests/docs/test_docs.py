@@ -77,10 +77,13 @@ def test_programs_parse_and_whole_files_check(block: Block, tmp_path: Path) -> N
 
 
 def _write_what_is_named(text: str, folder: Path) -> None:
-    """Write the Python functions and assets that a program names, so that they are there."""
+    """Write the functions, classes and assets that a program names, so that they are there."""
     for file, name in re.findall(r'python "([\w.]+):(\w+)"', text):
         with (folder / file).open("a", encoding="utf-8") as python:
-            python.write(f"def {name}(*arguments):\n    return arguments\n\n")
+            if name[0].isupper():
+                python.write(f"class {name}:\n    ")
+            called = "__call__" if name[0].isupper() else name
+            python.write(f"def {called}(*arguments):\n        return arguments\n\n")
     for file in re.findall(r'lines\("([\w.]+)"\)', text):
         (folder / file).write_text("a\nb\n", encoding="utf-8")
 
