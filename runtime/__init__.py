@@ -6,13 +6,15 @@ machine lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `co
 `bind` its blocks, `prune` them for callers who want some results only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
-with `control` for branches and loops; `rows` are the values of a group, `literals` those known before, `shapes` binds and compares their
-dimensions; `stage` is what work asks for; `blame` gives failures an address.
+with `control` for branches and walks, `iterate` for loops and streams, `attempts` for `try`;
+`rows` are the values of a group, `literals` those known before, `shapes` binds and compares their
+dimensions; `stage` is what work asks for; `blame` gives failures an address. `sequences` and
+`turns` keep states between requests.
 
-Drivers. `engine` runs a flow in the caller's thread, or makes it a `task`: `scheduler` and
-`batcher` decide, `jobs` does, `threads` waits, `pending` is the future; `simulate` puts a fake
-clock in place of threads, `measure` finds out what models take,
-with rows of samples or `stand_ins`. `metrics` counts. `record` is what an embedded call returns.
+Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
+and `batcher` decide, `jobs` does, `threads` waits, `pending` is the future, `streams` hold what has
+been emitted; `simulate` puts a fake clock in place of threads, `measure` finds out what models
+take, with rows of samples or `stand_ins`. `metrics` counts. `record` is what an embedded call returns.
 
 Front ends. `server` (`server_config`, `fronts`) serves a `service` of engines: `http`
 (`http_routes`, `compression`) and `grpc` speak `protocols`, `awaiting` waits for futures,

@@ -189,7 +189,7 @@ class Engine:
         pipeline: Prepared,
         inputs: Mapping[str, object],
         make: Callable[[dict[str, Item]], Result],
-        notify: Callable[[], None],
+        notify: Callable[[], object],
         *,
         deadline: float | None = None,
         priority: int = 0,

@@ -83,7 +83,7 @@ class Service:
         model: Model,
         request: Request,
         make: Callable[[dict[str, Item]], bytes],
-        notify: Callable[[], None],
+        notify: Callable[[], object],
     ) -> Stream[bytes]:
         """Start a request to a stream; `make` encodes each response, `notify` tells of one."""
         if not self._ready:

@@ -33,7 +33,7 @@ class Stream(Generic[Result]):
     def __init__(
         self,
         make: Callable[[dict[str, Item]], Result],
-        notify: Callable[[], None],
+        notify: Callable[[], object],
         drop: Callable[[Task], None],
         resume: Callable[[Task], None],
     ) -> None:

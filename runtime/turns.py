@@ -4,14 +4,14 @@ Whoever finishes a turn calls the `go` of the next one, without the lock.
 """
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
 
 from ..compiler.plan import PipelinePlan
-from ..stdlib.op import Array, Item
-from .flow import Block, Flow, Group, Work
+from ..stdlib.op import Item
+from .flow import Block, Flow, Group
 from .literals import literal_item
 from .request import Code, Fault, InSequence
 from .rows import Rows, Value
@@ -92,14 +92,14 @@ class Sequences:
     def start(self, turn: Turn, block: Block, columns: Sequence[Rows], group: Group) -> Flow:
         """Return the walk of a request, which takes its states when it begins."""
         states = self.begin(turn)
-        walk: Generator[Work, list[Rows], list[Rows]] = block.start([*columns, *states], group)
+        walk: Flow = block.start([*columns, *states], group)
         return (yield from walk)
 
 
 def copied(item: Value) -> Value:
     """Return a state as a value of its own: neither a caller's array nor a part of a batch."""
     if isinstance(item, np.ndarray):
-        return cast("Array", item.copy())
+        return item.copy()
     if isinstance(item, list):
         return [cast("Item", copied(one)) for one in item]
     return item

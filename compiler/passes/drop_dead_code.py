@@ -1,4 +1,4 @@
-"""Drops what feeds nothing: pure nodes, outputs of `if`, `match`, `try` and `for` that nobody reads.
+"""Drops what feeds nothing: pure nodes, outputs of branches, `try` and `for` that nobody reads.
 
     a = image.decode(photo)                    b = image.decode(photo)
     b = image.decode(photo)          becomes   return b

@@ -43,7 +43,7 @@ class Responses(NamedTuple):
     is one; `end` takes the error that ended them, or None, and returns the last one's bytes, if
     there is one more."""
 
-    open: Callable[[Callable[[], None]], Stream[bytes]]
+    open: Callable[[Callable[[], object]], Stream[bytes]]
     end: Callable[[Exception | None], bytes | None]
 
 

@@ -181,7 +181,7 @@ def _responses(service: Service, model: Model, request: Request) -> Responses:
             return None
         return _in_stream(encode_response(model, request.id, {})).SerializeToString()
 
-    return Responses(lambda notify: service.open(model, request, encode, notify), end)
+    return Responses(partial(service.open, model, request, encode), end)
 
 
 _in_stream = partial(one_of_stream, final=True)
