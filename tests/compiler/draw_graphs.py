@@ -1,4 +1,4 @@
-"""Draws random well-typed graphs with Hypothesis: ops, models, functions, `if` and `for`."""
+"""Draws random well-typed graphs with Hypothesis: ops, models, functions and control flow."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ class Drawing:
         """Add up to `count` statements, each of which may use all that `pool` holds."""
         kinds = [self.unary, self.binary, self.reduce, self.chw, self.model, self.function]
         kinds += [self.join, self.soften]
-        nested = [self.branch, self.match, self.each] if depth else []
+        nested = [self.branch, self.match, self.each, self.loop, self.attempt] if depth else []
         for _ in range(count):
             step = self.draw(st.sampled_from([*kinds, *kinds, self.model, *nested]))
             try:
@@ -191,6 +191,38 @@ class Drawing:
             return [self.draw(st.sampled_from(made[::-1] + rows))]
 
         return list(self.maker.match(subject, [(0,), (1, 2)], [arm, arm, arm]))
+
+    def attempt(self, pool: list[Value], depth: int) -> list[Value]:
+        """Try one thing, and have another for when it fails."""
+        rows = [v for v in pool if v.type == ROW]
+
+        def arm() -> list[Value]:
+            inner = list(pool)
+            self.steps(inner, self.draw(st.integers(0, 3)), depth - 1)
+            made = [v for v in inner[len(pool) :] if v.type == ROW]
+            return [self.draw(st.sampled_from(made[::-1] + rows))]
+
+        return list(self.maker.attempt(arm, arm))
+
+    def loop(self, pool: list[Value], depth: int) -> list[Value]:
+        """Carry two rows for a few turns, known when compiling or not."""
+        rows = [v for v in pool if v.type == ROW]
+        most: Value = self.maker.op("core.argmax", self.one_of(rows), 0, False)
+        if self.draw(st.booleans()):
+            most = self.maker.literal(self.draw(st.integers(0, 3)))
+        stops = self.draw(st.booleans())
+
+        def body(carried: tuple[Value, ...]) -> list[Value]:
+            inner = [*pool, *carried]
+            self.steps(inner, self.draw(st.integers(0, 3)), depth - 1)
+            made = [v for v in inner[len(pool) :] if v.type == ROW]
+            following = [self.draw(st.sampled_from(made[::-1])) for _ in carried]
+            if not stops:
+                return following
+            least = self.maker.op("core.min", carried[0], None, False)
+            return [*following, self.maker.op("math.gt", least, 0)]
+
+        return list(self.maker.loop(most, [self.one_of(rows) for _ in range(2)], body, stops=stops))
 
     def each(self, pool: list[Value], depth: int) -> list[Value]:
         lists = [v for v in pool if _is_rows(v)]

@@ -12,10 +12,12 @@ import onnxruntime
 
 from headrace.compiler.graph import (
     Constant,
+    Emit,
     For,
     FunctionCall,
     Graph,
     If,
+    Loop,
     Match,
     ModelCall,
     ModelDef,
@@ -23,6 +25,7 @@ from headrace.compiler.graph import (
     OpCall,
     Region,
     Transfer,
+    Try,
     Value,
 )
 from headrace.dsl.types import DType, ListType, TensorType, Type
@@ -45,10 +48,12 @@ Functions = Mapping[str, Callable[..., Any]]  # Any: one item or a tuple of them
 
 @dataclass
 class Evaluator:
-    """Runs graphs. `calls` records the stages of models and functions that ran, in order."""
+    """Runs graphs. `calls` records the stages of models and functions that ran, in order, and
+    `emitted` what streams have sent."""
 
     functions: Functions = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    emitted: list[list[Item]] = field(default_factory=list)
     optimize_models: bool = False
     sessions: dict[str, onnxruntime.InferenceSession] = field(default_factory=dict)
 
@@ -96,6 +101,21 @@ class Evaluator:
                 return self._region(graph, node.regions[next(found, len(cases))], (), values)
             case For(filtered):
                 return self._each(graph, node, inputs, values, filtered)
+            case Loop(stops):
+                carried = list(inputs[1:])
+                for _ in range(int(inputs[0])):
+                    carried = self._region(graph, node.regions[0], carried, values)
+                    if stops and carried.pop():
+                        break
+                return carried
+            case Try():
+                try:
+                    return self._region(graph, node.regions[0], (), values)
+                except Exception:  # whatever fails in the body is what `try` is for
+                    return self._region(graph, node.regions[1], (), values)
+            case Emit():
+                self.emitted.append(inputs)
+                return []
             case Transfer():
                 return inputs
 

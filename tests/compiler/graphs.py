@@ -19,6 +19,7 @@ from headrace.compiler.graph import (
     Graph,
     If,
     Kind,
+    Loop,
     Match,
     ModelCall,
     ModelDef,
@@ -26,6 +27,7 @@ from headrace.compiler.graph import (
     OpCall,
     Region,
     Settings,
+    Try,
     Value,
 )
 from headrace.dsl.dims import Dims
@@ -271,6 +273,28 @@ class Maker:
         region = self.region(lambda: body(items[0]), items)
         outputs = [(f"each{i}", type) for i, type in enumerate(results)]
         return self.add(For(filtered), iterables, outputs, "for", (region,))
+
+    def attempt(
+        self, body: Callable[[], Sequence[Value]], orelse: Callable[[], Sequence[Value]]
+    ) -> tuple[Value, ...]:
+        """Make a `try`."""
+        regions = (self.region(body), self.region(orelse))
+        results = [(f"try{i}", value.type) for i, value in enumerate(regions[0].results)]
+        return self.add(Try(), (), results, "try", regions)
+
+    def loop(
+        self,
+        most: Value,
+        starts: Sequence[Value],
+        body: Callable[[tuple[Value, ...]], Sequence[Value]],
+        *,
+        stops: bool = False,
+    ) -> tuple[Value, ...]:
+        """Make a `loop`; with `stops` the last result of the body says when."""
+        carried = tuple(Value(one.type, f"carried{i}", self.span()) for i, one in enumerate(starts))
+        region = self.region(lambda: body(carried), carried)
+        outputs = [(f"loop{i}", one.type) for i, one in enumerate(starts)]
+        return self.add(Loop(stops), (most, *starts), outputs, "loop", (region,))
 
     def region(self, body: Callable[[], Sequence[Value]], params: tuple[Value, ...] = ()) -> Region:
         around, self.nodes = self.nodes, []
