@@ -2,7 +2,8 @@
 
 Siblings read the same value, or results of the same model, directly or through a few ops. Those
 that feed different results join only while they are small: whoever asks for one result runs them
-all. What several small heads cost is then less than what calling each of them would.
+all. A call saved is some 5 us for everybody who asks for all; each head up to the bound is at most
+some 50 us for who does not want it.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from .onnx_store import OnnxStore
 from .rewrite import Uses, is_pure, type_dims
 
 SMALL = 1_000_000
-"""Multiply-adds that a caller may have to run for nothing: some 0.1 ms on one core."""
+"""Multiply-adds of a head that a caller may have to run for nothing: some 50 us on one core."""
 
 _NEAR = 8
 """Ops between siblings and the value that they share."""
