@@ -6,8 +6,8 @@ from importlib.metadata import version
 from typing import TypeAlias
 
 from ..dsl import ast
-from ..dsl.diagnostic import CompileError, Diagnostic, Severity
-from ..dsl.source import Source
+from ..dsl.diagnostic import CompileError, Diagnostic, Label, Severity
+from ..dsl.source import Source, Span
 from .budgets import check_budgets
 from .choose_schedule import check_wanted
 from .explain import FIRST, LAST, explain_plan
@@ -71,6 +71,8 @@ def compile_with_warnings(
     errors = [d for d in front.diagnostics if d.severity is Severity.ERROR]
     if errors:
         raise CompileError(errors)
+    if not front.graphs:
+        raise CompileError([_no_pipeline(source)])
     check_wanted(front.schedules, schedule)
     back = _Back(source, optimise, progress or _silent, len(front.graphs))
     for graph in front.graphs:
@@ -94,6 +96,15 @@ def compile_for_test(source: Source, pipeline: str, stubs: Stubs) -> Plan:
             with depth_reported(graph.span):
                 back.add(stub_stages(replace(graph, settings=Settings()), stubs), None)
     return back.finish()
+
+
+def _no_pipeline(source: Source) -> Diagnostic:
+    return Diagnostic(
+        "HR339",
+        "there is no pipeline in this file, so there is nothing to compile",
+        Label(Span(source, 0, 0)),
+        help='write `pipeline name(...) -> (...) { ... }`; other files `use "..." as` this one',
+    )
 
 
 def _silent(_done: int, _total: int, _name: str) -> None:

@@ -386,3 +386,53 @@ def test_run_serves_until_it_is_told_to_stop(run: Run) -> None:
     status, _, err = run("infer", f"{http}/twice", "x=[1]")
     assert status == 3
     assert "cannot be reached" in err
+
+
+# ---- what is printed
+
+
+@pytest.mark.parametrize(
+    ("variables", "redirection", "status", "said"),
+    [
+        ({"PYTHONIOENCODING": "ascii"}, "", 0, "s  \\xe9"),
+        ({}, ">/dev/full", 3, "failed: the output cannot be written: No space left on device"),
+        ({}, ">&-", 0, "answered in"),
+        ({}, "2>&-", 0, "s  é"),
+    ],
+)
+def test_output_that_cannot_be_written_is_no_bug(
+    folder: Path, variables: dict[str, str], redirection: str, status: int, said: str
+) -> None:
+    command = f"{sys.executable} -m headrace.cli infer app.pipe --pipeline say s=é"
+    (folder / "app.pipe").write_text(
+        "pipeline say(s: string) -> (s: string) { return s = s }", encoding="utf-8"
+    )
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{command} {redirection}"],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, **variables},
+    )
+    assert done.returncode == status, done.stderr
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_a_stage_prints_is_not_part_of_the_result(run: Run, folder: Path) -> None:
+    (folder / "loud.py").write_text("def loud(x):\n    print('loud')\n    return x\n")
+    (folder / "loud.pipe").write_text(
+        'fn loud(x: f32) -> (y: f32) = python "loud.py:loud"\n'
+        "pipeline p(x: f32) -> (y: f32) { return y = loud(x) }\n"
+    )
+    status, out, err = run("infer", "loud.pipe", "x=1", "--json")
+    assert (status, out) == (0, '{"y": 1.0}\n')
+    assert err.startswith("loud\n")
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "explain", "infer", "graph"])
+def test_a_file_without_pipelines_cannot_be_compiled(run: Run, folder: Path, command: str) -> None:
+    (folder / "types.pipe").write_text("type Quad = f32[4, 2]\n")
+    assert run("check", "types.pipe")[0] == 0
+    status, out, err = run(command, "types.pipe")
+    assert (status, out) == (1, "")
+    assert err.startswith("error[HR339]: there is no pipeline in this file")

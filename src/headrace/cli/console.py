@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from ..dsl.cells import cells
@@ -17,6 +18,10 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with how much is done, how much there is, and what comes next."""
 
 
+class OutputError(Exception):
+    """What was to be printed could not be, as when a disk is full."""
+
+
 class Console:
     """`colour` and progress only on a terminal, and no colour with NO_COLOR set."""
 
@@ -27,15 +32,23 @@ class Console:
 
     @staticmethod
     def standard() -> "Console":
-        return Console(sys.stdout, sys.stderr, bool(os.environ.get("NO_COLOR")))
+        return Console(
+            _standing(sys.stdout), _standing(sys.stderr), bool(os.environ.get("NO_COLOR"))
+        )
 
     def print(self, text: str) -> None:
-        """Print a result."""
-        self.out.write(text if text.endswith("\n") else f"{text}\n")
+        """Print a result; raises OutputError, and BrokenPipeError when the reader has gone."""
+        with _told_apart():
+            self.out.write(text if text.endswith("\n") else f"{text}\n")
+
+    def flush(self) -> None:
+        """Hand on what is printed; raises as `print` does."""
+        with _told_apart():
+            self.out.flush()
 
     def say(self, text: str) -> None:
         """Print something about the result."""
-        self.out.flush()  # so that what comes first is seen first when both are one terminal
+        self.flush()  # so that what comes first is seen first when both are one terminal
         self.err.write(f"{text}\n")
         self.err.flush()
 
@@ -82,7 +95,7 @@ class Console:
         if not self.err.isatty():
             yield _silent
             return
-        self.out.flush()
+        self.flush()
         try:
             from rich.console import Console as Terminal
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -102,6 +115,26 @@ class Console:
             yield lambda done, total, name: bars.update(
                 task, completed=done, total=total, name=name
             )
+
+
+def _standing(stream: TextIO | None) -> TextIO:
+    """Return a standard stream that takes any text: what its encoding lacks is escaped."""
+    if stream is None:  # the caller has closed it
+        return open(os.devnull, "w")
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    return stream
+
+
+@contextmanager
+def _told_apart() -> Generator[None, None, None]:
+    """Tell a failure to print from the failures of what is printed."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"the output cannot be written: {error.strerror or error}") from error
 
 
 def _silent(_done: int, _total: int, _name: str) -> None:

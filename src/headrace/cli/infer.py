@@ -3,6 +3,7 @@
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from ..dsl.literals import DURATION_SECONDS, LiteralError, read_quantity
@@ -44,7 +45,8 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         pipeline = plan.pipeline(_chosen(plan, arguments.pipeline))
         values = _values.read(given, wanted(pipeline))
         options = {} if timeout is None else {"timeout": timeout}
-        with _load(plan, console) as app:
+        # what a stage prints is about the result, and not part of it
+        with _load(plan, console) as app, redirect_stdout(console.err):
             start = time.perf_counter()
             record = app[pipeline.name](**values, **options)
         results = {f.name: value for f, value in zip(pipeline.results, record, strict=True)}

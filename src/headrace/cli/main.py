@@ -11,7 +11,7 @@ from typing import NoReturn
 from ..dsl.diagnostic import CompileError, Refusal
 from ..dsl.nearest import nearest
 from .command import Command, Exit, RunFailure, UsageError
-from .console import Console
+from .console import Console, OutputError
 
 COMMANDS = (
     *("check", "fmt", "compile", "explain", "graph"),
@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
     console = Console.standard()
     try:
         status = _run(sys.argv[1:] if words is None else words, console)
-        console.out.flush()
+        console.flush()
         return status
     except UsageError as error:
         console.fail("usage", error.message, error.help)
@@ -48,9 +48,12 @@ def main(words: Sequence[str] | None = None) -> int:
         console.fail(f"error[{error.code}]", error.message, error.help)
         return Exit.MISTAKES
     except BrokenPipeError:
-        # Whoever read the output has seen enough; Python would complain of it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.GOOD
+        _print_no_more()
+        return Exit.GOOD  # whoever read the output has seen enough
+    except OutputError as error:
+        _print_no_more()
+        console.fail("failed", str(error))
+        return Exit.FAILED
     except KeyboardInterrupt:
         return 130  # as shells have it for SIGINT
     except RunFailure as error:
@@ -58,6 +61,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return Exit.FAILED
     except Exception as error:
         return conclude(error, console)
+
+
+def _print_no_more() -> None:
+    """Give what is still to be printed to nobody; Python would complain of it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def conclude(error: Exception, console: Console) -> Exit:

@@ -102,7 +102,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             console.print(f"grpc     grpc://{addresses.grpc}  ({addresses.carrier.value})")
         if addresses.metrics is not None:
             console.print(f"metrics  http://{addresses.metrics}/metrics")
-        console.out.flush()
+        console.flush()
         server.wait()
         console.say("draining: what is in flight ends, nothing new is taken")
     engine.close()

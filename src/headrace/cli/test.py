@@ -26,7 +26,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
                     f"({result.seconds * 1e3:.0f} ms)"
                 )
                 console.diagnostics(result.failures)
-                console.out.flush()
+                console.flush()
                 passed, failed = passed + (not result.failures), failed + bool(result.failures)
         except CompileError as error:
             console.mistakes(error.diagnostics)
