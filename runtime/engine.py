@@ -17,7 +17,8 @@ from typing import NoReturn, TypeVar
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
 from .blame import own_fault
-from .inline import Inline
+from .flow import ONE
+from .inline import Inline, call_all
 from .load import Progress, Stages
 from .metrics import Metrics, Snapshot
 from .pending import Pending
@@ -124,21 +125,26 @@ class Engine:
         start = perf_counter()
         try:
             columns = pipeline.accept(inputs)
-            block, presenters = pipeline.wanted(outputs)
-            plan, group, clock = pipeline.plan, pipeline.group(columns), self._clock
+            block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
+            plan, clock = pipeline.plan, self._clock
+            group = ONE if plan.batch is None else pipeline.group(columns)
             if plan.batch is not None and group.count == 0:
                 return nothing(presenters)
             if plan.deadline is not None:
                 deadline = pipeline.deadline(clock(), deadline)
-            inline = Inline(pipeline, tally, clock, deadline)
             if sequence is not None or pipeline.sequences is not None:
+                inline = Inline(pipeline, tally, clock, deadline)
                 answer = _in_turn(pipeline, sequence, outputs, columns, inline, deadline)
             elif block.calls is not None:
-                answer = present(presenters, inline.call_all(block, columns, group))
+                answer = present(
+                    presenters, call_all(block, columns, group, tally, clock, deadline, plan.name)
+                )
             elif plan.stream:
+                inline = Inline(pipeline, tally, clock, deadline)
                 emitted = list(inline.emitted(block.start(columns, group), presenters))
                 answer = gathered(pipeline.names, emitted)
             else:
+                inline = Inline(pipeline, tally, clock, deadline)
                 answer = present(presenters, inline.finish(block.start(columns, group)))
         except Exception as error:
             self._refuse(pipeline, error)

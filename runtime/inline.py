@@ -69,25 +69,44 @@ class Inline:
         except StopIteration as stop:
             return stop.value
 
-    def call_all(self, block: Block, arguments: list[Rows], group: Group) -> list[Rows]:
-        """Do as `finish` would, for a block that is nothing but calls."""
-        if block.only is not None:
-            return self._call(block.only, arguments, group)
-        slots = block.fill(arguments, group)
-        for call, frees in block.calls or ():
-            results = self._call(call, [slots[slot] for slot in call.inputs], group)
-            for slot, column in zip(call.outputs, results, strict=True):
-                slots[slot] = column
-            for slot in frees:
-                slots[slot] = FREED
-        return [slots[slot] for slot in block.results]
 
-    def _call(self, call: Call, columns: list[Rows], group: Group) -> list[Rows]:
-        stage, deadline = call.stage, self._deadline
-        if deadline is not None and self._clock() >= deadline:
-            raise late(self._name, Work(stage, columns, group, call.place))
-        try:
-            return stage.run(columns, group.count, self._tally.stages[stage.index])
-        except Exception as error:
-            fault = blame(error, Work(stage, columns, group, call.place), self._name)
-            raise fault from fault.__cause__
+def call_all(
+    block: Block,
+    arguments: list[Rows],
+    group: Group,
+    tally: Tally,
+    clock: Callable[[], float],
+    deadline: float | None,
+    name: str,
+) -> list[Rows]:
+    """Do as `Inline.finish` would, for a block of the pipeline `name` that is nothing but calls."""
+    if block.only is not None:
+        return _call(block.only, arguments, group, tally, clock, deadline, name)
+    slots = block.fill(arguments, group)
+    for call, frees in block.calls or ():
+        columns = [slots[slot] for slot in call.inputs]
+        results = _call(call, columns, group, tally, clock, deadline, name)
+        for slot, column in zip(call.outputs, results, strict=True):
+            slots[slot] = column
+        for slot in frees:
+            slots[slot] = FREED
+    return [slots[slot] for slot in block.results]
+
+
+def _call(
+    call: Call,
+    columns: list[Rows],
+    group: Group,
+    tally: Tally,
+    clock: Callable[[], float],
+    deadline: float | None,
+    name: str,
+) -> list[Rows]:
+    stage = call.stage
+    if deadline is not None and clock() >= deadline:
+        raise late(name, Work(stage, columns, group, call.place))
+    try:
+        return stage.run(columns, group.count, tally.stages[stage.index])
+    except Exception as error:
+        fault = blame(error, Work(stage, columns, group, call.place), name)
+        raise fault from fault.__cause__

@@ -28,7 +28,8 @@ class Prepared:
     """`average` is the running mean of the seconds that a request computes, `start_seconds` of
     those until it first waits for a stage; None before the first. `cheap` says whether a request
     takes so little time that the receiving thread had better run it, `queued` whether any of the
-    stages has a queue, `limited` which run under a time limit of a `try`."""
+    stages has a queue, `limited` which run under a time limit of a `try`. `whole` is the block
+    that gives all results, and what presents them."""
 
     def __init__(
         self,
@@ -47,8 +48,8 @@ class Prepared:
         self.limited = _limited(pipeline.body, stages)
         self.accept = Acceptor(pipeline).accept
         self._stages, self._transfer = stages, transfer
-        self._block = bind_block(pipeline.body, stages, transfer)
-        self._presenters = tuple(Presenter(pipeline, i) for i in range(len(pipeline.results)))
+        presenters = tuple(Presenter(pipeline, i) for i in range(len(pipeline.results)))
+        self.whole = bind_block(pipeline.body, stages, transfer), presenters
         self._keeping = threading.Lock()
         self._subsets: dict[tuple[str, ...], tuple[Block, tuple[Presenter, ...]]] = {}
 
@@ -82,7 +83,7 @@ class Prepared:
     def wanted(self, outputs: tuple[str, ...] | None) -> tuple[Block, tuple[Presenter, ...]]:
         """Return the block that gives these results and what presents them."""
         if outputs is None:
-            return self._block, self._presenters
+            return self.whole
         found = self._subsets.get(outputs)
         if found is None:
             found = self._narrow(outputs)
@@ -130,7 +131,7 @@ class Prepared:
         wanted = (*indices, *range(count - len(self.plan.states), count))
         body = self.plan.body if self.plan.stream else prune(self.plan.body, wanted)
         block = bind_block(body, self._stages, self._transfer)
-        return block, tuple(self._presenters[index] for index in indices)
+        return block, tuple(self.whole[1][index] for index in indices)
 
 
 def _limited(block: PlannedBlock, stages: Sequence[Stage]) -> frozenset[int]:
@@ -148,7 +149,9 @@ def _limited(block: PlannedBlock, stages: Sequence[Stage]) -> frozenset[int]:
 def _mean(mean: float | None, seconds: float) -> float:
     """Take one more time into a mean. One that something else held up counts as twice the mean:
     on a busy machine a single such would otherwise hide what requests cost for a while."""
-    return seconds if mean is None else mean + (min(seconds, 2 * mean) - mean) * 0.2
+    if mean is None:
+        return seconds
+    return mean + (seconds - mean if seconds < 2 * mean else mean) * 0.2
 
 
 def present(presenters: Sequence[Presenter], columns: Sequence[Rows]) -> dict[str, Item]:

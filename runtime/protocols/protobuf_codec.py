@@ -1,6 +1,6 @@
 """Requests and responses as protobuf messages."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -86,11 +86,13 @@ def decode_request(
     )
 
 
-def _given(tensors: Any, sources: Any, limits: Limits) -> Iterator[Given[Any]]:
+def _given(tensors: Any, sources: Any, limits: Limits) -> "list[Given[Any]]":  # Any: messages
+    given: list[Given[Any]] = []
     for tensor, source in zip(tensors, sources, strict=True):
         if tensor.parameters:
             refuse_unserved(_parameters(tensor.parameters), limits)
-        yield tensor.name, tensor.datatype, tuple(tensor.shape[:]), source
+        given.append((tensor.name, tensor.datatype, tuple(tensor.shape[:]), source))
+    return given
 
 
 def _read_contents(tensor: Any, datatype: Datatype, count: int) -> Flat:
