@@ -21,6 +21,7 @@ from headrace.compiler.graph import (
     Settings,
     StageSettings,
     Transfer,
+    Try,
     Value,
 )
 from headrace.compiler.optimize import load_passes, optimize
@@ -91,7 +92,7 @@ def check_homes(graph: Graph, region: Region, homes: dict[Value, str]) -> None:
         for inner in node.regions:
             check_homes(graph, inner, homes)
         homes.update(dict.fromkeys(node.outputs, device))
-        if isinstance(node.kind, If | Match):
+        if isinstance(node.kind, If | Match | Try):
             for index, value in enumerate(node.outputs):
                 (homes[value],) = {homes[region.results[index]] for region in node.regions}
         elif node.regions:
