@@ -2,7 +2,8 @@
 
 The parts run in the order given. Each part's names get its number in front, tensors that flow
 from part to part have one name, and equal weights are kept once. What does not matter to running
-(documentation, metadata, the producer) is dropped, so the same parts give the same bytes.
+(documentation, metadata, the producer, the names of nodes) is dropped, so the same parts give the
+same bytes.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import onnx
 from onnx import helper
 
 from ..stdlib.op import Decline
-from .onnx_names import rename
+from .onnx_names import all_nodes, rename
 from .onnx_opset import default_opset, raised
 
 MAX_BYTES: Final = 2**31 - 2**20
@@ -97,6 +98,8 @@ def join(joint: Joint) -> Joined:
         graph.CopyFrom(part.graph)
         for value in (*graph.input, *graph.output):
             declared[Port(number, value.name)] = value
+        for node in all_nodes(graph):
+            node.name = ""  # of two nodes of one name a runtime takes neither
         weights.take(graph, number, names)
         rename(
             graph,
