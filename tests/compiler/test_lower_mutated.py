@@ -80,7 +80,7 @@ def run(seed: int, count: int, folder: Path) -> int:
 
 
 def test_some_mutated_programs_are_judged(tmp_path: Path):
-    assert run(1, 300, tmp_path) > 50
+    assert run(1, 300, tmp_path) > 30
 
 
 @pytest.mark.slow
