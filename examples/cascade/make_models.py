@@ -6,11 +6,13 @@
 most, which also tells rings that are not round.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto, helper, numpy_helper, save
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, save
 
 KNOWN = 400
 WIDTH = 0.15  # how far a known point is asked
@@ -68,8 +70,8 @@ def exact() -> ModelProto:
 
 
 def _model(
-    name: str, nodes: list[object], weights: "dict[str, NDArray[np.generic] | np.generic]"
-) -> ModelProto:
+    name: str, nodes: Sequence[NodeProto], weights: "Mapping[str, NDArray[Any] | np.generic[Any]]"
+) -> ModelProto:  # Any: of any dtype
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["B", 2])
     p = helper.make_tensor_value_info("p", TensorProto.FLOAT, ["B", 2])
     initializers = [numpy_helper.from_array(np.asarray(value), n) for n, value in weights.items()]

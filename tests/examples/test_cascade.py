@@ -42,7 +42,7 @@ def points(folder: Path) -> tuple[Any, Any]:
 
 def run(folder: Path, name: str, x: Any) -> Any:
     """Return what a model says of each point, one call a point as the plan does."""
-    session = onnxruntime.InferenceSession(str(folder / f"{name}.onnx"))
+    session: Any = onnxruntime.InferenceSession(str(folder / f"{name}.onnx"))
     return np.concatenate([session.run(None, {"x": one[None]})[0] for one in x])
 
 

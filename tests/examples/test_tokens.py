@@ -36,7 +36,7 @@ def app(folder: Path) -> Iterator[headrace.App]:
 def written(folder: Path, prompt: str, most: int = 64) -> list[int]:
     """Return the numbers that a plain loop writes."""
     stages: Any = load_module(folder / "tokens.py")
-    session = onnxruntime.InferenceSession(str(folder / "lm.onnx"))
+    session: Any = onnxruntime.InferenceSession(str(folder / "lm.onnx"))
     ids: list[int] = stages.encode(prompt).tolist()
     new: list[int] = []
     while len(new) < most:

@@ -16,6 +16,7 @@ from headrace.runtime.exposition import EngineCollector, expose
 from headrace.runtime.request import Code, Fault, Request, RequestError
 from headrace.runtime.simulate import Simulation
 from headrace.runtime.streams import ROOM
+from headrace.stdlib.op import Item
 
 TURNS = """
 pipeline grow(x: f32[N], most: i64) -> (ids: f32[M], n: i64) {
@@ -164,7 +165,10 @@ def test_a_slow_reader_parks_the_request_which_costs_no_worker() -> None:
     engine = Engine(headrace.compile(TURNS).plan, EngineConfig(workers=1))
     told = threading.Event()
     stream = engine.open_stream(
-        engine.pipeline("count"), {"most": 5 * ROOM}, lambda one: int(one["n"]), told.set
+        engine.pipeline("count"),
+        {"most": 5 * ROOM},
+        lambda one: int(np.asarray(one["n"])),
+        told.set,
     )
     quick = engine.submit(Request("grow", {"x": np.ones(1, np.float32), "most": np.int64(1)}))
     assert quick.result(10).outputs["n"] == 1  # by the only worker
@@ -199,7 +203,7 @@ def test_a_parked_stream_goes_on_where_it_was_in_any_interleaving() -> None:
     plan = headrace.compile(TURNS).plan
     for seed in range(5):
         simulation = Simulation(plan, workers=2, seed=seed)
-        outcomes = [simulation.submit(Request("count", {"most": 12})) for _ in range(3)]
+        outcomes = [simulation.submit(Request("count", {"most": np.int64(12)})) for _ in range(3)]
         for outcome in outcomes:
             outcome.room = 5
         simulation.run()

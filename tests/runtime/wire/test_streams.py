@@ -49,7 +49,10 @@ class Caller:
     def __init__(self, server: Server) -> None:
         self.client = triton.InferenceServerClient(str(server.addresses.grpc))
         self.answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
-        self.client.start_stream(lambda result, error: self.answers.put((result, error)))
+        self.client.start_stream(self._take)
+
+    def _take(self, result: Any, error: Any) -> None:
+        self.answers.put((result, error))
 
     def ask(self, model: str, request_id: str, **inputs: int) -> None:
         tensors: list[triton.InferInput] = []
