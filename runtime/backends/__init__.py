@@ -1,1 +1,1 @@
-"""Backends: what runs a segment, one kind a file. onnx.py · python.py"""
+"""Backends: what runs a segment, one kind a file. onnx.py · python.py · python_model.py"""

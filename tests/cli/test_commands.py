@@ -264,6 +264,18 @@ def test_infer_prints_json(run: Run) -> None:
     assert json.loads(out) == {"y": [2, 4.5], "names": ["a"]}
 
 
+def test_infer_begins_a_sequence_where_state_is_kept(run: Run, folder: Path) -> None:
+    (folder / "kept.pipe").write_text("""
+pipeline total(x: f32) -> (y: f32) per sequence {
+    state kept: f32 = 0.5
+    next kept = kept + x
+    return y = kept + x
+}
+""")
+    code, out, _ = run("infer", "kept.pipe", "x=1", "--json")
+    assert (code, json.loads(out)) == (0, {"y": 1.5})
+
+
 def test_infer_reads_files(run: Run, folder: Path) -> None:
     np.save(folder / "x.npy", np.array([1, 2], np.float32))
     (folder / "name.txt").write_text("long\nname")

@@ -2,9 +2,10 @@
 
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ..dsl.literals import DURATION_SECONDS, LiteralError, read_quantity
 from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
@@ -34,12 +35,10 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     given = _values.split(arguments.inputs)
     timeout = _seconds(arguments.timeout) if arguments.timeout is not None else None
     if arguments.target.startswith(("grpc://", "http://", "https://")):
-        from ._remote import ask
-
         if arguments.schedule is not None:
             raise UsageError("--schedule is for sources; a server has chosen its own")
         start = time.perf_counter()
-        results = ask(arguments.target, arguments.pipeline, given, timeout)
+        results = _ask(arguments.target, arguments.pipeline, given, timeout)
     else:
         plan = _files.plan_of(arguments.target, arguments.schedule, console)
         pipeline = plan.pipeline(_chosen(plan, arguments.pipeline))
@@ -47,13 +46,36 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         options = {} if timeout is None else {"timeout": timeout}
         # what a stage prints is about the result, and not part of it
         with _load(plan, console) as app, redirect_stdout(console.err):
+            called = app[pipeline.name]
+            # what keeps state gets the first request of a sequence
+            call = called if pipeline.idle is None else called.sequence()
             start = time.perf_counter()
-            record = app[pipeline.name](**values, **options)
+            record = call(**values, **options)
         results = {f.name: value for f, value in zip(pipeline.results, record, strict=True)}
     seconds = time.perf_counter() - start
     _show(results, arguments.json, console)
     console.say(f"answered in {_milliseconds(seconds)} ms")
     return Exit.GOOD
+
+
+def _ask(
+    target: str, pipeline: str | None, given: Mapping[str, Sequence[str]], timeout: float | None
+) -> Mapping[str, object]:
+    """Return a server's answer; raises Fault as a plan here would."""
+    from ..client import Client
+
+    url = urlsplit(target)
+    name = pipeline or url.path.strip("/").removeprefix("v2/models/")
+    if not name:
+        raise UsageError(
+            "which pipeline?", f"write `{target.rstrip('/')}/NAME`, or `--pipeline NAME`"
+        )
+    if not url.hostname:
+        raise UsageError(f"`{target}` names no server", "write `grpc://host:port/pipeline`")
+    with Client(f"{url.scheme}://{url.netloc}", timeout) as client:
+        remote = client[name]
+        answer = remote(**_values.read(given, wanted(remote.model.pipeline)))
+    return dict(zip(remote.model.outputs, answer, strict=True))
 
 
 def _load(plan: "Plan", console: Console) -> "App":
