@@ -16,7 +16,6 @@ from headrace.runtime.exposition import EngineCollector, expose
 from headrace.runtime.request import Code, Fault, Request, RequestError
 from headrace.runtime.simulate import Simulation
 from headrace.runtime.streams import ROOM
-from headrace.stdlib.op import Item
 
 TURNS = """
 pipeline grow(x: f32[N], most: i64) -> (ids: f32[M], n: i64) {
