@@ -18,7 +18,7 @@ from .devices.device import View
 from .literals import literal_item
 from .request import Code, Fault, RequestError
 from .rows import Constant, Rows, Value, as_array
-from .shapes import Bindings, names
+from .shapes import Bindings, is_derived, names
 
 
 def show_signature(pipeline: PipelinePlan) -> str:
@@ -57,7 +57,8 @@ class Acceptor:
         }
         kinds = [parameter.field.type for parameter in pipeline.parameters]
         found = names(kinds)
-        self._independent = len(found) == len(set(found))
+        self._derived = any(map(is_derived, kinds))
+        self._independent = len(found) == len(set(found)) and not self._derived
 
     def accept(self, inputs: Mapping[str, object]) -> list[Rows]:
         """Return one column per parameter; all have as many rows as the request."""
@@ -79,7 +80,19 @@ class Acceptor:
                 self._missing(name, inputs)
         if given != len(inputs):
             self._unknown(inputs)
+        if self._derived:
+            self._check_again(columns, [bindings])
         return columns
+
+    def _check_again(self, columns: "list[Rows]", bindings: "list[Bindings]") -> None:
+        """Compare computed dimensions whose names only a later input has given a value."""
+        for (name, convert, _), column in zip(self._entries, columns, strict=True):
+            for row, known in enumerate(bindings):
+                try:
+                    convert(column.item(row), known)
+                except Mismatch as error:
+                    of = f"row {row} of " if self._batch is not None else ""
+                    raise self._error(f"{of}`{name}` {error}") from None
 
     def _accept_rows(self, inputs: Mapping[str, object]) -> list[Rows]:
         given = {name: inputs[name] for name, _, _ in self._entries if name in inputs}
@@ -95,6 +108,8 @@ class Acceptor:
                 columns.append(default.take(range(count)))
             else:
                 self._missing(name, inputs)
+        if self._derived:
+            self._check_again(columns, bindings)
         return columns
 
     def _count(self, given: Mapping[str, object]) -> int:
@@ -215,9 +230,12 @@ class Presenter:
             raise self._fault(str(error)) from error
 
     def _listed(self, item: Item, kind: Type) -> Item:
-        if isinstance(kind, ListType) and isinstance(item, np.ndarray):
-            return list(cast("list[Item]", item))
-        return item
+        if not isinstance(kind, ListType):
+            return item
+        items = list(cast("list[Item]", item))
+        if kind.maximum is not None and len(items) > kind.maximum:
+            raise self._fault(f"has {len(items)} items, expected {kind}")
+        return items
 
     def _fault(self, message: str) -> Fault:
         return Fault(

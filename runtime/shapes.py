@@ -47,6 +47,33 @@ def evaluate(dim: Dim, bindings: Bindings) -> int | None:
             assert_never(dim)
 
 
+def solve(dim: Dim, size: int, bindings: Bindings) -> bool:
+    """Give the one name in a dimension that has no value yet the value that makes it `size`.
+
+    Returns False when none does. What rounds, or has two such names, is left as it is.
+    """
+    if isinstance(dim, DimVar):
+        return size >= 0 and bindings.setdefault(dim, size) == size
+    if not isinstance(dim, DimArith):
+        return True
+    left, right = evaluate(dim.left, bindings), evaluate(dim.right, bindings)
+    match dim.op, left, right:
+        case "+", int(known), None:
+            return solve(dim.right, size - known, bindings)
+        case "+", None, int(known):
+            return solve(dim.left, size - known, bindings)
+        case "-", int(known), None:
+            return solve(dim.right, known - size, bindings)
+        case "-", None, int(known):
+            return solve(dim.left, size + known, bindings)
+        case "*", int(known), None if known:
+            return size % known == 0 and solve(dim.right, size // known, bindings)
+        case "*", None, int(known) if known:
+            return size % known == 0 and solve(dim.left, size // known, bindings)
+        case _:
+            return True
+
+
 def bind(dims: Sequence[Dim], shape: Sequence[int], bindings: Bindings) -> str | None:
     """Match a shape with dimensions, giving names their first value; return what is wrong."""
     if len(shape) != len(dims):
@@ -56,6 +83,8 @@ def bind(dims: Sequence[Dim], shape: Sequence[int], bindings: Bindings) -> str |
             bindings[dim] = size
             continue
         expected = evaluate(dim, bindings)
+        if expected is None and not solve(dim, size, bindings):
+            return f"has {size} in dimension {axis}, which `{dim}` cannot be"
         if expected is not None and expected != size:
             known = f"`{dim}` is {expected} here" if not isinstance(dim, int) else f"{dim} is fixed"
             return f"has {size} in dimension {axis}, but {known}"
@@ -70,6 +99,17 @@ def failed(check: Check, bindings: Bindings) -> str | None:
     if _COMPARE[check.op](left, right):
         return None
     return f"`{check.text}` does not hold: {left} {check.op} {right}"
+
+
+def is_derived(kind: Type) -> bool:
+    """Whether a type has a dimension that is computed from names."""
+    match kind:
+        case TensorType():
+            return any(isinstance(dim, DimArith) for dim in kind.dims)
+        case ListType() | OptionalType():
+            return is_derived(kind.item)
+        case _:
+            return False
 
 
 def names(kinds: Iterable[Type]) -> list[DimVar]:

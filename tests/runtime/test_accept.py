@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.dsl.types import Dim, DimArith, DimVar, DType, Field, ListType, TensorType
 from headrace.runtime.accept import Acceptor, Presenter, show_signature
 from headrace.runtime.convert import Mismatch, converter
 from headrace.runtime.devices.sim import SimDevice
@@ -166,6 +167,36 @@ def test_b03_a_batch_above_the_largest_is_refused_with_both_numbers() -> None:
 def test_rows_that_do_not_fit_are_named(inputs: dict[str, object], says: str) -> None:
     text = refused(pipeline({"x": "f32", "y": "i64"}, batch=8), **inputs)
     assert says in text
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_computed_dimensions_are_held_to_names_that_come_later(batch: int | None) -> None:
+    def ones(size: int) -> object:
+        one = np.ones(size, np.float32)
+        return one if batch is None else [one]
+
+    m, n = DimVar("M"), DimVar("N")
+
+    def taking(**dims: Dim) -> PlanMaker:
+        maker = PlanMaker()
+        inputs = tuple(Field(name, TensorType(DType.F32, (dim,))) for name, dim in dims.items())
+        maker.pipeline("p", inputs, (), block(range(len(inputs)), [], []), batch=batch)
+        return maker
+
+    maker = taking(x=DimArith("+", m, n), m=m, n=n)
+    accept(maker, x=ones(5), m=ones(2), n=ones(3))
+    assert "`x` has shape [6]" in refused(maker, x=ones(6), m=ones(2), n=ones(3))
+    assert "which `2 * M` cannot be" in refused(taking(x=DimArith("*", 2, m)), x=ones(3))
+
+
+def test_a_result_of_more_items_than_its_type_has_is_a_fault() -> None:
+    maker = PlanMaker()
+    results = (Field("y", ListType(TensorType(DType.F32, ()), 2)),)
+    maker.pipeline("p", fields(x="f32[N]"), results, block([0], [], [0]))
+    present = Presenter(maker.pipelines[0], 0).present
+    assert len(present(Rows.one(np.ones(2, np.float32)))) == 2  # type: ignore[arg-type]
+    with pytest.raises(Fault, match="`y` has 3 items, expected list<f32, 2>"):
+        present(Rows.one(np.ones(3, np.float32)))
 
 
 def test_a_result_left_on_a_device_is_a_fault() -> None:

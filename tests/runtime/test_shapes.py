@@ -4,7 +4,7 @@ import pytest
 
 from headrace.compiler.plan import Check
 from headrace.dsl.types import ANY_DIM, Dim, DimArith, DimVar
-from headrace.runtime.shapes import bind, evaluate, failed
+from headrace.runtime.shapes import bind, evaluate, failed, solve
 
 H, W = DimVar("H"), DimVar("W")
 
@@ -52,3 +52,38 @@ def test_a_check_says_what_does_not_hold(op: str) -> None:
 def test_a_check_of_an_unknown_size_is_a_bug() -> None:
     with pytest.raises(KeyError, match="no shape of its stage gives"):
         failed(Check(H, "==", W, "H == W"), {H: 4})
+
+
+@pytest.mark.parametrize(
+    ("dim", "size", "width"),
+    [
+        (DimArith("+", W, 1), 4, 3),
+        (DimArith("+", H, W), 14, 4),
+        (DimArith("-", W, 2), 4, 6),
+        (DimArith("-", H, W), 4, 6),
+        (DimArith("*", 2, DimArith("+", W, 1)), 8, 3),
+        (DimArith("*", W, H), 20, 2),
+    ],
+)
+def test_a_name_in_a_computed_dimension_is_solved_for(dim: Dim, size: int, width: int) -> None:
+    bindings = {H: 10}
+    assert solve(dim, size, bindings)
+    assert bindings == {H: 10, W: width}
+    assert evaluate(dim, bindings) == size
+
+
+@pytest.mark.parametrize(
+    ("dim", "size"),
+    [(DimArith("*", 2, W), 3), (DimArith("+", W, 5), 4), (DimArith("-", H, W), 11)],
+)
+def test_a_computed_dimension_that_no_name_gives_is_refused(dim: Dim, size: int) -> None:
+    assert bind((dim,), (size,), {H: 10}) == f"has {size} in dimension 0, which `{dim}` cannot be"
+
+
+@pytest.mark.parametrize(
+    "dim", [DimArith("/", W, 4), DimArith("+", W, DimVar("V")), DimArith("*", 0, W), ANY_DIM]
+)
+def test_what_rounds_or_has_two_unknown_names_is_not_solved(dim: Dim) -> None:
+    bindings: dict[DimVar, int] = {}
+    assert bind((dim,), (3,), bindings) is None
+    assert bindings == {}
