@@ -4,6 +4,7 @@ A collector reads a snapshot when it is scraped; nothing is counted twice and no
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -48,7 +49,7 @@ class EngineCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         snapshots = [engine.metrics for engine in self._engines]
         yield from _pipelines([p for each in snapshots for p in each.pipelines], self._version)
-        yield from _stages([stage for each in snapshots for stage in each.stages])
+        yield from _stages(_by_name([stage for each in snapshots for stage in each.stages]))
 
 
 def expose(collector: Collector) -> bytes:
@@ -128,6 +129,23 @@ _COUNTERS: tuple[tuple[str, str, Callable[[PipelineCounts], int]], ...] = (
     ),
     ("compute_output_duration_us", "Part of compute_infer here", lambda _: 0),
 )
+
+
+def _by_name(stages: Sequence[StageCounts]) -> list[StageCounts]:
+    """Add up stages of one name: a series may occur once, and two of one op are two stages."""
+    total: dict[str, StageCounts] = {}
+    for one in stages:
+        so_far = total.get(one.name, StageCounts(one.name))
+        total[one.name] = StageCounts(
+            one.name,
+            so_far.executions + one.executions,
+            so_far.rows + one.rows,
+            so_far.compute_seconds + one.compute_seconds,
+            so_far.queue_seconds + one.queue_seconds,
+            so_far.mixed + one.mixed,
+            dict(Counter(so_far.sizes) + Counter(one.sizes)),
+        )
+    return list(total.values())
 
 
 def _stages(stages: Sequence[StageCounts]) -> Iterator[Metric]:

@@ -1,9 +1,17 @@
 """Metrics as Prometheus reads them."""
 
+from pathlib import Path
+
 import httpx
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from headrace.compiler import compile_source
+from headrace.dsl.read import read_source
+from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.exposition import EngineCollector, expose
+from headrace.runtime.request import Request
 from headrace.runtime.server import Server
 from tests.runtime.wire.conftest import Start
 from tests.runtime.wire.test_http import numbers
@@ -66,3 +74,21 @@ def test_counters_that_dashboards_know_have_their_old_names(one_server: Server, 
     page = httpx.get(f"http://{one_server.addresses.metrics}/metrics").text
     assert f"# TYPE {name} counter" in page
     assert "nv_inference_request_success_total" not in page
+
+
+def test_stages_of_one_name_are_one_series(tmp_path: Path) -> None:
+    (tmp_path / "ops.pipe").write_text(
+        "pipeline a(x: f32[N]) -> (y: f32[N]) { return y = (x + 1.0) * 2.0 + x }\n"
+        "pipeline b(x: f32[N]) -> (y: f32[N]) { return y = x + 3.0 }\n"
+    )
+    plan = compile_source(read_source(tmp_path / "ops.pipe"))
+    engines = [Engine(plan, EngineConfig(workers=1)) for _ in range(2)]
+    for engine in engines:
+        engine.call(Request("a", {"x": np.ones(2, np.float32)}))
+        engine.call(Request("b", {"x": np.ones(2, np.float32)}))
+        engine.close()
+    page = expose(EngineCollector(engines, "1")).decode()
+    series = [line.rpartition(" ")[0] for line in page.splitlines() if "stage=" in line]
+    assert len(series) == len(set(series))
+    assert 'headrace_stage_rows_total{stage="math.add"} 6.0' in page
+    assert 'headrace_stage_batch_size_count{stage="math.add"} 6.0' in page
