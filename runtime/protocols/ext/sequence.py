@@ -31,3 +31,12 @@ def read_sequence(parameters: Parameters) -> InSequence | None:
             raise RequestError("a request of a sequence must have a sequence_id other than 0")
         return None
     return InSequence(key, start, end)
+
+
+def named(sequence: InSequence) -> dict[str, bool | int | str]:
+    """Return the parameters that say of a request what `sequence` does."""
+    return {
+        "sequence_id": sequence.id,
+        "sequence_start": sequence.start,
+        "sequence_end": sequence.end,
+    }

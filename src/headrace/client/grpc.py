@@ -7,11 +7,12 @@ import grpc
 from google.protobuf import json_format
 
 from ..runtime.grpc.status import STATUS
+from ..runtime.protocols.ext.sequence import named
 from ..runtime.protocols.inputs import Given
 from ..runtime.protocols.messages import ModelInferRequest, message
 from ..runtime.protocols.raw import write_raw
 from ..runtime.protocols.results import WireTensor
-from ..runtime.request import Code, Fault
+from ..runtime.request import Code, Fault, InSequence
 
 _CODES = {status.value: code for code, status in STATUS.items()} | {
     STATUS[Code.UNAVAILABLE].value: Code.UNAVAILABLE,
@@ -39,11 +40,19 @@ class GrpcWire:
         tensors: Sequence[WireTensor],
         outputs: Sequence[str] | None,
         timeout: float | None,
+        sequence: InSequence | None = None,
     ) -> list[Given[bytes]]:
         request = ModelInferRequest(model_name=model)
         for tensor in tensors:
             request.inputs.add(name=tensor.name, datatype=tensor.datatype.name, shape=tensor.shape)
             request.raw_input_contents.append(write_raw(tensor.flat))
+        for name, value in (named(sequence) if sequence is not None else {}).items():
+            if isinstance(value, bool):
+                request.parameters[name].bool_param = value
+            elif isinstance(value, int):
+                request.parameters[name].uint64_param = value
+            else:
+                request.parameters[name].string_param = value
         for name in outputs or ():
             request.outputs.add(name=name)
         answer = self._call("ModelInfer", request, self._timeout if timeout is None else timeout)

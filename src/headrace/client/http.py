@@ -7,10 +7,11 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, RemoteDisco
 from typing import Any
 from urllib.parse import quote
 
+from ..runtime.protocols.ext.sequence import named
 from ..runtime.protocols.inputs import Given
 from ..runtime.protocols.raw import write_raw
 from ..runtime.protocols.results import WireTensor
-from ..runtime.request import Code, Fault
+from ..runtime.request import Code, Fault, InSequence
 
 _LENGTH = "Inference-Header-Content-Length"
 _CODES = {400: Code.INVALID, 404: Code.NOT_FOUND, 501: Code.UNSUPPORTED, 503: Code.UNAVAILABLE}
@@ -33,9 +34,12 @@ class HttpWire:
         tensors: Sequence[WireTensor],
         outputs: Sequence[str] | None,
         timeout: float | None,
+        sequence: InSequence | None = None,
     ) -> list[Given[bytes]]:
         raws = [write_raw(tensor.flat) for tensor in tensors]
-        parameters: dict[str, bool | int] = {"binary_data_output": True}
+        parameters: dict[str, bool | int | str] = {"binary_data_output": True}
+        if sequence is not None:
+            parameters |= named(sequence)
         if timeout is not None:
             parameters["timeout"] = round(timeout * 1e6)
         request: dict[str, Any] = {  # Any: JSON

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from ..runtime.protocols.inputs import Given
 from ..runtime.protocols.results import WireTensor
+from ..runtime.request import InSequence
 
 
 class Wire(Protocol):
@@ -20,6 +21,7 @@ class Wire(Protocol):
         tensors: Sequence[WireTensor],
         outputs: Sequence[str] | None,
         timeout: float | None,
+        sequence: InSequence | None = None,
     ) -> list[Given[bytes]]:
         """Return the tensors of the answer. `timeout`, in seconds, goes before the client's."""
         ...

@@ -10,9 +10,10 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 import headrace
+from headrace.client import Client
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.protocols.ext.sequence import read_sequence
-from headrace.runtime.request import InSequence, RequestError
+from headrace.runtime.request import Fault, InSequence, RequestError
 from headrace.runtime.server import Server, serve
 from headrace.runtime.server_config import ServerConfig
 
@@ -65,6 +66,22 @@ def test_requests_of_a_sequence_go_on_from_one_another(
     with pytest.raises(InferenceServerException, match="nothing is kept of sequence"):
         ask(client, 4, sequence_id=id)
     assert ask(client, 4, sequence_id=id, sequence_start=True, sequence_end=True) == 4.5
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http"])
+@pytest.mark.parametrize("id", [None, 9, 2**64 - 1])
+def test_our_client_keeps_the_place_of_a_sequence(
+    address: Server, scheme: str, id: int | None
+) -> None:
+    where = address.addresses.http if scheme == "http" else address.addresses.grpc
+    with Client(f"{scheme}://{where}") as client:
+        calls = client.total.sequence(id)
+        x = np.float32(1)
+        assert [float(calls(x=x).y), float(calls(x=x, outputs=["y"]).y)] == [1.5, 2.5]
+        assert float(calls.last(x=x).y) == 3.5
+        assert float(calls(x=x).y) == 1.5
+        with pytest.raises(Fault, match="give sequence_id"):
+            client.total(x=x)
 
 
 def test_what_keeps_state_wants_a_sequence_and_what_does_not_wants_none(
