@@ -1,7 +1,8 @@
 """`try`: rows whose body fails or is late go through the other block, the others keep their result.
 
 The rows of a group go through the body together. When it fails, each row goes through it once
-more, alone, so that the rows to blame are found; what the limit stops is late for all of them.
+more, alone, so that the rows to blame are found. What the limit stops is late for all of them, and
+where there was no room they do not come one by one.
 What is a bug of ours fails the request whatever is tried.
 """
 
@@ -14,6 +15,10 @@ from .request import Code, Fault
 from .rows import Rows, scatter
 
 Tried: TypeAlias = "Generator[Asked, list[Rows], list[Rows] | Fault]"
+
+
+_OF_ALL = (Code.DEADLINE, Code.OVERLOADED)
+"""What fails all rows of a group at once."""
 
 
 class Try:
@@ -40,7 +45,7 @@ class Try:
         tried = yield from self._try(slots, group, guard, None)
         if not isinstance(tried, Fault):
             parts.append((rows, tried))
-        elif group.count == 1 or tried.code is Code.DEADLINE:
+        elif group.count == 1 or tried.code in _OF_ALL:
             failed += [(row, tried) for row in rows]
         else:
             for row in rows:
