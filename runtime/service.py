@@ -91,6 +91,8 @@ class Service:
         if request.outputs is not None:
             raise RequestError(f"what `{model.name}` emits comes whole: name no outputs")
         engine, prepared = self._prepared[model.name]
+        if request.sequence is not None:
+            prepared.ask(request.sequence)  # says that a stream keeps nothing
         return engine.open_stream(
             prepared,
             request.inputs,

@@ -1,5 +1,6 @@
 """Sequences of requests over both protocols, with stock clients."""
 
+import queue
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,11 @@ pipeline total(x: f32) -> (y: f32) per sequence idle 30s {
 
 pipeline plain(x: f32) -> (y: f32) {
     return y = x
+}
+
+pipeline twice(x: f32) -> stream (y: f32) {
+    emit y = x
+    emit y = x
 }
 """
 
@@ -145,3 +151,20 @@ def test_wrong_parameters_of_a_sequence_are_refused(
 ) -> None:
     with pytest.raises(RequestError, match=said):
         read_sequence(parameters)
+
+
+def test_a_stream_keeps_nothing_for_a_sequence(address: Server) -> None:
+    received: queue.Queue[str] = queue.Queue()
+
+    def receive(result: object, error: object) -> None:
+        assert result is None
+        received.put(str(error))
+
+    module: Any = tritonclient.grpc
+    tensor = module.InferInput("x", [1], "FP32")
+    tensor.set_data_from_numpy(np.array([1], np.float32))
+    with module.InferenceServerClient(address.addresses.grpc) as triton:
+        triton.start_stream(receive)
+        triton.async_stream_infer("twice", [tensor], sequence_id=3, sequence_start=True)
+        assert "keeps nothing for a sequence" in received.get(timeout=5)
+        triton.stop_stream()
