@@ -30,7 +30,7 @@ def check_text(text: str, folder: Path) -> tuple[Diagnostic, ...]:
 @pytest.mark.parametrize("code", CHECKED)
 def test_the_wrong_program_gives_what_the_page_shows_and_the_right_one_passes(
     code: str, tmp_path: Path
-):
+) -> None:
     example = page(code).example
     if example is None:
         assert code in WITHOUT_EXAMPLE
@@ -41,7 +41,7 @@ def test_the_wrong_program_gives_what_the_page_shows_and_the_right_one_passes(
     assert render(check_text(example.right, tmp_path)) == ""
 
 
-def test_every_code_of_the_checker_has_a_page_and_every_page_a_code():
+def test_every_code_of_the_checker_has_a_page_and_every_page_a_code() -> None:
     folder = Path(str(headrace.compiler.__file__)).parent
     files = [*(folder / "lower").glob("*.py"), *folder.glob("*.py")]
     used: set[str] = set()
@@ -105,11 +105,11 @@ HELPED = [
 @pytest.mark.parametrize(("code", "diagnostic", "wrong"), HELPED, ids=[one[0] for one in HELPED])
 def test_help_that_is_code_mends_the_program(
     code: str, diagnostic: Diagnostic, wrong: str, tmp_path: Path
-):
+) -> None:
     help = pasted(diagnostic.help or "")
     assert help is not None
     assert any(passes(text, tmp_path) for text in mended(wrong, diagnostic, help)), code
 
 
-def test_many_pages_have_help_that_is_code():
+def test_many_pages_have_help_that_is_code() -> None:
     assert len(HELPED) >= 15

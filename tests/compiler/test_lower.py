@@ -1,5 +1,7 @@
 """Pipelines become graphs: names, records, literals, calls, what is inlined."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ from tests.compiler.sources import (
 MODEL = 'model score = onnx "score.onnx" (x: f32[3]) -> (p: f32[2])\n'
 
 
-def test_values_have_the_names_of_the_source():
+def test_values_have_the_names_of_the_source() -> None:
     graph = graph_of(
         MODEL + "pipeline p(x: f32[3]) -> (y: f32) {\n  odds = score(x)\n  return y = odds[1]\n}"
     )
@@ -30,7 +32,7 @@ def test_values_have_the_names_of_the_source():
     assert str(stage(graph, "score").span) == "p.pipe:3:10"
 
 
-def test_a_record_is_unpacked_by_position_or_taken_by_field():
+def test_a_record_is_unpacked_by_position_or_taken_by_field() -> None:
     graph = graph_of("""
 use nn
 pipeline p(x: f32[9]) -> (v: f32[3], i: i64[3], w: f32[3]) {
@@ -43,7 +45,7 @@ pipeline p(x: f32[9]) -> (v: f32[3], i: i64[3], w: f32[3]) {
     assert [str(one) for one in results(graph)] == ["f32[3]", "i64[3]", "f32[3]"]
 
 
-def test_a_record_with_one_field_stands_for_that_field():
+def test_a_record_with_one_field_stands_for_that_field() -> None:
     graph = graph_of(
         MODEL
         + "pipeline p(x: f32[3]) -> (a: f32[2], b: f32[2]) {\n"
@@ -52,7 +54,7 @@ def test_a_record_with_one_field_stands_for_that_field():
     assert graph.body.results[1] is stage(graph, "score").outputs[0]
 
 
-def test_every_argument_of_an_op_is_a_value_and_defaults_are_literals():
+def test_every_argument_of_an_op_is_a_value_and_defaults_are_literals() -> None:
     graph = graph_of("""
 use image
 pipeline p(img: u8[H, W, 3]) -> (page: u8[_, _, 3]) {
@@ -68,7 +70,7 @@ pipeline p(img: u8[H, W, 3]) -> (page: u8[_, _, 3]) {
     }
 
 
-def test_expressions_of_literals_are_computed():
+def test_expressions_of_literals_are_computed() -> None:
     graph = graph_of("""
 const half: f32 = 1 / 2
 const k: i64 = 3
@@ -87,7 +89,7 @@ pipeline p(img: u8[H, W, 3], x: f32[9]) -> (y: f32[H, W, 3], z: f32, h: f32) {
     assert literal == np.float32(0.5)
 
 
-def test_number_literals_take_the_dtype_of_the_other_side():
+def test_number_literals_take_the_dtype_of_the_other_side() -> None:
     graph = graph_of("""
 pipeline p(a: u8[N], b: f16[N]) -> (y: u8[N], z: f16[N], w: bool[N]) {
     return y = a + 1, z = 2 * b, w = 0.5 < b
@@ -98,7 +100,7 @@ pipeline p(a: u8[N], b: f16[N]) -> (y: u8[N], z: f16[N], w: bool[N]) {
     assert types == ["u8", "f16", "f16"]
 
 
-def test_literals_outside_of_ops_are_arrays_of_their_dtype():
+def test_literals_outside_of_ops_are_arrays_of_their_dtype() -> None:
     graph = graph_of(
         MODEL
         + "pipeline p() -> (p: f32[2], n: i16, t: string[2]) {\n"
@@ -110,7 +112,7 @@ def test_literals_outside_of_ops_are_arrays_of_their_dtype():
     assert [str(one) for one in results(graph)] == ["f32[2]", "i16", "string[2]"]
 
 
-def test_functions_in_the_language_and_pipelines_are_inlined():
+def test_functions_in_the_language_and_pipelines_are_inlined() -> None:
     graph = graph_of(
         MODEL
         + """
@@ -135,7 +137,7 @@ pipeline outer(x: f32[3]) -> (a: f32, b: f32[2]) {
     }
 
 
-def test_an_inlined_body_sees_the_sizes_of_its_arguments():
+def test_an_inlined_body_sees_the_sizes_of_its_arguments() -> None:
     graph = graph_of("""
 fn both(x: f32[N], y: f32[N]) -> (z: f32[N]) { return z = x + y }
 pipeline p(x: f32[4]) -> (z: f32[4]) { return z = both(x, x * 2) }
@@ -143,7 +145,7 @@ pipeline p(x: f32[4]) -> (z: f32[4]) { return z = both(x, x * 2) }
     assert str(results(graph)[0]) == "f32[4]"
 
 
-def test_only_pipelines_give_graphs_in_the_order_written():
+def test_only_pipelines_give_graphs_in_the_order_written() -> None:
     result = lowered("""
 pipeline b(x: f32) -> (y: f32) deadline 2s { return y = a(x) }
 fn f(x: f32) -> (y: f32) { return y = x }
@@ -160,7 +162,7 @@ schedule a on "server" { queue { size = 4 } }
     assert [schedule.pipeline.text for schedule in result.schedules] == ["a"]
 
 
-def test_a_graph_holds_the_signature_as_written_with_its_defaults():
+def test_a_graph_holds_the_signature_as_written_with_its_defaults() -> None:
     graph = graph_of("""
 pipeline p(x: f32[N], least: f32 = 0.5, name: string?) -> (y: f32[M], n: string?) {
     kept = for v in x { yield v when v >= least }
@@ -175,7 +177,7 @@ pipeline p(x: f32[N], least: f32 = 0.5, name: string?) -> (y: f32[M], n: string?
     assert graph.defaults[2][1] is None
 
 
-def test_models_and_functions_of_a_graph_are_those_it_calls(tmp_path):
+def test_models_and_functions_of_a_graph_are_those_it_calls(tmp_path: Path) -> None:
     (tmp_path / "f.py").write_text("def f(x):\n    return x\n")
     graph = graph_of(
         MODEL
@@ -196,7 +198,7 @@ def test_models_and_functions_of_a_graph_are_those_it_calls(tmp_path):
     assert function.source.content == b"def f(x):\n    return x\n"
 
 
-def test_an_unused_result_of_a_function_that_is_not_pure_is_kept(tmp_path):
+def test_an_unused_result_of_a_function_that_is_not_pure_is_kept(tmp_path: Path) -> None:
     (tmp_path / "log.py").write_text("def log(x):\n    return x\n")
     graph = graph_of(
         'fn log(x: f32) -> (y: f32) = python "log.py:log"\n'
@@ -206,7 +208,7 @@ def test_an_unused_result_of_a_function_that_is_not_pure_is_kept(tmp_path):
     assert [type(node.kind) for node in graph.body.nodes] == [FunctionCall]
 
 
-def test_an_early_return_holds_what_follows_in_its_other_arm():
+def test_an_early_return_holds_what_follows_in_its_other_arm() -> None:
     graph = graph_of(
         MODEL
         + """
@@ -227,7 +229,7 @@ pipeline p(x: f32[3]) -> (p: f32[2], quick: bool) {
     assert isinstance(rest.nodes[-1].kind, If)
 
 
-def test_optional_inputs_that_are_left_out_are_none():
+def test_optional_inputs_that_are_left_out_are_none() -> None:
     graph = graph_of("""
 model step = onnx "s.onnx" (x: f32[3], h: f32[2]?) -> (y: f32[3], hn: f32[2])
 pipeline p(x: f32[3], h: f32[2]?) -> (y: f32[3]) {
@@ -242,13 +244,15 @@ pipeline p(x: f32[3], h: f32[2]?) -> (y: f32[3]) {
     assert str(first.inputs[1].type) == "f32[2]?"
 
 
-def test_dtypes_are_named_as_they_are_written():
+def test_dtypes_are_named_as_they_are_written() -> None:
     graph = graph_of("pipeline p(x: u8[N]) -> (y: bf16[N]) { return y = cast(x, bf16) }")
     assert literals_of(graph, "cast") == {"dtype": DType.BF16}
-    assert results(graph)[0] == TensorType(DType.BF16, graph.body.params[0].type.dims)
+    given = graph.body.params[0].type
+    assert isinstance(given, TensorType)
+    assert results(graph)[0] == TensorType(DType.BF16, given.dims)
 
 
-def test_a_list_of_tensors_of_one_shape_is_a_tensor_and_of_others_a_list():
+def test_a_list_of_tensors_of_one_shape_is_a_tensor_and_of_others_a_list() -> None:
     graph = graph_of("""
 pipeline p(x: f32[N], y: f32[M]) -> (a: f32[2, N], b: list<f32[_]>, c: f32[3]) {
     return a = [x, x * 2], b = [x, y], c = [x[0], 1, y[0]]
@@ -258,7 +262,7 @@ pipeline p(x: f32[N], y: f32[M]) -> (a: f32[2, N], b: list<f32[_]>, c: f32[3]) {
     assert stages(graph).count("stack") == 2
 
 
-def test_tensors_become_lists_and_lists_tensors_where_they_are_wanted(tmp_path):
+def test_tensors_become_lists_and_lists_tensors_where_they_are_wanted(tmp_path: Path) -> None:
     (tmp_path / "f.py").write_text("def f(x): ...\ndef g(x): ...\n")
     graph = graph_of(
         """
@@ -274,7 +278,7 @@ pipeline p(x: f32[N, 4]) -> (y: f32[M, 4], z: f32[K]) {
     assert str(results(graph)[0]) == "f32[n, 4]"
 
 
-def test_a_broken_node_causes_no_second_mistake():
+def test_a_broken_node_causes_no_second_mistake() -> None:
     assert found_in("""
 use image
 pipeline p(img: u8[H, W, 3]) -> (y: f32[3]) {
@@ -288,7 +292,7 @@ pipeline p(img: u8[H, W, 3]) -> (y: f32[3]) {
 """) == ["HR103 4:15", "HR101 8:32"]
 
 
-def test_mistakes_in_an_inlined_body_are_reported_once():
+def test_mistakes_in_an_inlined_body_are_reported_once() -> None:
     assert errors_in("""
 fn f(x: f32[N]) -> (y: f32[N]) { return y = x + nothing }
 pipeline p(x: f32[3]) -> (y: f32[3]) { return y = f(f(x)) }
@@ -296,7 +300,7 @@ pipeline q(x: f32[3]) -> (y: f32[3]) { return y = p(f(x)) }
 """) == ["there is no value `nothing`"]
 
 
-def test_a_mistake_that_only_one_call_makes_names_the_call():
+def test_a_mistake_that_only_one_call_makes_names_the_call() -> None:
     result = lowered("""
 model m = onnx "m.onnx" (x: f32[W]) -> (y: f32[W]) where W % 8 == 0
 fn f(x: f32[N]) -> (y: f32[N]) { return y = m(x) }
@@ -308,7 +312,7 @@ pipeline p(x: f32[12]) -> (y: f32[12]) { return y = f(x) }
     assert found.secondary[1].span.line == 4
 
 
-def test_graphs_of_sound_pipelines_are_there_beside_broken_ones():
+def test_graphs_of_sound_pipelines_are_there_beside_broken_ones() -> None:
     result = lowered("""
 pipeline bad(x: f32) -> (y: f32) { return y = z }
 pipeline good(x: f32) -> (y: f32) { return y = x }

@@ -6,7 +6,7 @@ from headrace.compiler.graph import For, If, Match
 from tests.compiler.sources import errors_in, found_in, graph_of, lowered, results, stage
 
 
-def test_an_if_has_one_region_an_arm_and_captures_what_it_uses():
+def test_an_if_has_one_region_an_arm_and_captures_what_it_uses() -> None:
     graph = graph_of("""
 pipeline p(x: f32[N], wide: bool) -> (y: f32[N]) {
     twice = x * 2
@@ -23,7 +23,7 @@ pipeline p(x: f32[N], wide: bool) -> (y: f32[N]) {
     assert node.outputs[0].name == "y"
 
 
-def test_else_if_is_an_if_in_the_other_arm():
+def test_else_if_is_an_if_in_the_other_arm() -> None:
     graph = graph_of("""
 pipeline p(x: f32) -> (y: f32) {
     return y = if x > 1.0 { 1 } else if x < 0.0 { 0 } else { x }
@@ -33,7 +33,7 @@ pipeline p(x: f32) -> (y: f32) {
     assert str(inner.outputs[0].type) == "f32"
 
 
-def test_arms_that_are_records_give_records_with_the_same_fields():
+def test_arms_that_are_records_give_records_with_the_same_fields() -> None:
     graph = graph_of("""
 use nn
 pipeline p(x: f32[9], c: bool) -> (v: f32[2], i: i64[2]) {
@@ -44,7 +44,7 @@ pipeline p(x: f32[9], c: bool) -> (v: f32[2], i: i64[2]) {
     assert [value.name for value in stage(graph, "if").outputs] == ["r.values", "r.indices"]
 
 
-def test_one_arm_may_be_a_literal_of_the_other_s_dtype():
+def test_one_arm_may_be_a_literal_of_the_other_s_dtype() -> None:
     graph = graph_of("pipeline p(x: f16, c: bool) -> (y: f16) { return y = if c { 0 } else { x } }")
     assert str(stage(graph, "if").regions[0].results[0].type) == "f16"
     assert errors_in(
@@ -52,7 +52,7 @@ def test_one_arm_may_be_a_literal_of_the_other_s_dtype():
     ) == ["the other arm is u8, but -1 does not fit u8, which holds 0 to 255"]
 
 
-def test_a_match_has_a_region_for_each_arm_and_the_last_takes_the_rest():
+def test_a_match_has_a_region_for_each_arm_and_the_last_takes_the_rest() -> None:
     graph = graph_of("""
 pipeline p(lang: string, x: f32) -> (y: f32) {
     return y = match lang {
@@ -68,7 +68,7 @@ pipeline p(lang: string, x: f32) -> (y: f32) {
     assert len(node.regions) == 3
 
 
-def test_a_match_of_a_bool_needs_no_wildcard():
+def test_a_match_of_a_bool_needs_no_wildcard() -> None:
     graph = graph_of(
         "pipeline p(c: bool, x: f32) -> (y: f32) { return y = match c { false => 0, true => x } }"
     )
@@ -87,12 +87,12 @@ def test_a_match_of_a_bool_needs_no_wildcard():
         ("1 => x, _ => [x, x]", "HR205 2:39"),
     ],
 )
-def test_a_match_that_makes_no_sense_is_refused(arms: str, found: str):
+def test_a_match_that_makes_no_sense_is_refused(arms: str, found: str) -> None:
     text = f"pipeline p(k: u8, x: f32) -> (y: f32) {{\n    return y = match k {{ {arms} }}\n}}"
     assert found_in(text) == [found]
 
 
-def test_a_for_over_a_tensor_keeps_its_length_and_a_filter_makes_a_new_one():
+def test_a_for_over_a_tensor_keeps_its_length_and_a_filter_makes_a_new_one() -> None:
     graph = graph_of("""
 pipeline p(xs: f32[N, 4]) -> (a: f32[N], b: f32[M, 4]) {
     a = for x in xs { yield sum(x) }
@@ -107,7 +107,7 @@ pipeline p(xs: f32[N, 4]) -> (a: f32[N], b: f32[M, 4]) {
     assert [str(value.type) for value in kept.regions[0].results] == ["f32[4]", "bool"]
 
 
-def test_a_for_gives_a_record_of_lists():
+def test_a_for_gives_a_record_of_lists() -> None:
     graph = graph_of("""
 pipeline p(xs: list<f32[3], 9>) -> (total: f32[N], all: f32[N, 3]) {
     seen = for x in xs { yield total = sum(x), part = x }
@@ -117,7 +117,7 @@ pipeline p(xs: list<f32[3], 9>) -> (total: f32[N], all: f32[N, 3]) {
     assert [value.name for value in stage(graph, "for").outputs] == ["seen.total", "seen.part"]
 
 
-def test_lists_are_walked_side_by_side():
+def test_lists_are_walked_side_by_side() -> None:
     graph = graph_of("""
 pipeline p(xs: f32[N], ys: f32[N], zs: list<f32[_]>) -> (r: f32[N]) {
     return r = for x, y, z in zip(xs, ys, zs) { yield x * y + sum(z) }
@@ -128,7 +128,7 @@ pipeline p(xs: f32[N], ys: f32[N], zs: list<f32[_]>) -> (r: f32[N]) {
     assert node.checks == ()
 
 
-def test_loops_nest_and_capture():
+def test_loops_nest_and_capture() -> None:
     graph = graph_of("""
 pipeline p(rows: f32[N, M], by: f32) -> (y: f32[N, M]) {
     return y = for row in rows {
@@ -163,13 +163,13 @@ pipeline p(rows: f32[N, M], by: f32) -> (y: f32[N, M]) {
         ("r = [n, xs]", ["HR217 2:9"]),
     ],
 )
-def test_control_flow_that_makes_no_sense_is_refused(body: str, found: list[str]):
+def test_control_flow_that_makes_no_sense_is_refused(body: str, found: list[str]) -> None:
     text = f"pipeline p(n: i64, xs: f32[3]) -> (r: f32[3]) {{\n{body}\nreturn r = xs + sum(r)\n}}"
     text = text.replace("xs + sum(r)", "r")
     assert [one for one in found_in(text) if one.split()[1] != "3:12"] == found
 
 
-def test_constructs_that_are_not_served_are_named():
+def test_constructs_that_are_not_served_are_named() -> None:
     result = lowered("""
 fn c(x: f32) -> (y: f32) = native "lib.so:c"
 model d = onnx "d.onnx" (x: f32[L]) -> (y: f32[L]) pads L with (x = 0)
@@ -198,5 +198,5 @@ model d = onnx "d.onnx" (x: f32[L]) -> (y: f32[L]) pads L with (x = 0)
         ('return y = "x" when x > 0.0\nreturn y = [x]', ["HR213 2:12", "HR213 3:12"]),
     ],
 )
-def test_returns_fit_the_signature(returns: str, found: list[str]):
+def test_returns_fit_the_signature(returns: str, found: list[str]) -> None:
     assert found_in(f"pipeline p(x: f32) -> (y: f32) {{\n{returns}\n}}") == found

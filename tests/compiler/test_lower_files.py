@@ -21,7 +21,7 @@ pipeline rate(x: f32[3]) -> (p: f32[2]) { return p = odds(x * scale) }
 # ---- other sources
 
 
-def test_items_of_another_file_are_reached_by_its_name(tmp_path: Path):
+def test_items_of_another_file_are_reached_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "common.pipe").write_text(COMMON)
     graph = graph_of(
         'use "common.pipe" as common\n'
@@ -33,7 +33,7 @@ def test_items_of_another_file_are_reached_by_its_name(tmp_path: Path):
     assert stages(graph).count("common.score") == 2
 
 
-def test_pipelines_of_another_file_give_no_graphs(tmp_path: Path):
+def test_pipelines_of_another_file_give_no_graphs(tmp_path: Path) -> None:
     (tmp_path / "common.pipe").write_text(COMMON)
     result = lowered(
         'use "common.pipe" as c\npipeline p(x: f32[3]) -> (p: f32[2]) { return p = c.rate(x) }',
@@ -42,7 +42,7 @@ def test_pipelines_of_another_file_give_no_graphs(tmp_path: Path):
     assert [graph.name for graph in result.graphs] == ["p"]
 
 
-def test_mistakes_in_another_file_are_shown_there(tmp_path: Path):
+def test_mistakes_in_another_file_are_shown_there(tmp_path: Path) -> None:
     (tmp_path / "common.pipe").write_text(COMMON.replace("x * scale", "x * scales"))
     (found,) = lowered(
         'use "common.pipe" as c\npipeline p(x: f32[3]) -> (p: f32[2]) { return p = c.rate(x) }',
@@ -51,14 +51,14 @@ def test_mistakes_in_another_file_are_shown_there(tmp_path: Path):
     assert (found.code, str(found.primary.span)) == ("HR101", "common.pipe:7:63")
 
 
-def test_syntax_errors_in_another_file_are_shown_there(tmp_path: Path):
+def test_syntax_errors_in_another_file_are_shown_there(tmp_path: Path) -> None:
     (tmp_path / "common.pipe").write_text("pipeline p( {\n")
     found = lowered('use "common.pipe" as c\n', tmp_path).diagnostics
     assert {one.primary.span.source.name for one in found} == {"common.pipe"}
     assert all(one.code.startswith("HR0") for one in found)
 
 
-def test_paths_start_at_the_file_they_are_written_in(tmp_path: Path):
+def test_paths_start_at_the_file_they_are_written_in(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "labels.txt").write_text("a\nb\n")
     (tmp_path / "parts" / "inner.pipe").write_text(
@@ -75,7 +75,7 @@ def test_paths_start_at_the_file_they_are_written_in(tmp_path: Path):
     assert str(results(graph)[0]) == "string[2]"
 
 
-def test_files_that_use_each_other_in_a_circle_are_refused(tmp_path: Path):
+def test_files_that_use_each_other_in_a_circle_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.pipe").write_text('use "b.pipe" as b\n')
     (tmp_path / "b.pipe").write_text('use "a.pipe" as a\n')
     found = lowered('use "a.pipe" as a\n', tmp_path).diagnostics
@@ -84,7 +84,7 @@ def test_files_that_use_each_other_in_a_circle_are_refused(tmp_path: Path):
     assert "HR112 1:5" in found_in('use "p.pipe" as me\n', tmp_path)
 
 
-def test_a_file_that_is_not_there_or_no_text(tmp_path: Path):
+def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     (tmp_path / "latin.pipe").write_bytes(b"# caf\xe9\n")
     found = lowered('use "commn.pipe" as a\nuse "latin.pipe" as b\n', tmp_path).diagnostics
     assert [one.code for one in found] == ["HR113", "HR113"]
@@ -132,7 +132,7 @@ raise RuntimeError("a check runs nothing")
 )
 def test_functions_are_looked_up_without_running_their_file(
     tmp_path: Path, location: str, found: str | None
-):
+) -> None:
     (tmp_path / "f.py").write_text(PYTHON)
     (tmp_path / "bad.py").write_text("def one(x):\n    return return\n")
     text = f'fn f(x: f32) -> (y: f32) = python "{location}"\n'
@@ -150,7 +150,7 @@ def test_functions_are_looked_up_without_running_their_file(
 )
 def test_a_function_takes_as_many_arguments_as_are_declared(
     tmp_path: Path, params: str, found: list[str]
-):
+) -> None:
     (tmp_path / "f.py").write_text(PYTHON)
     text = f'fn f({params}) -> (y: f32) = python "f.py:two"\n'
     assert errors_in(text, tmp_path) == found
@@ -173,21 +173,21 @@ def literal_of(text: str, folder: Path) -> object:
     return node.kind.literal
 
 
-def test_lines_are_strings_without_their_ends(tmp_path: Path):
+def test_lines_are_strings_without_their_ends(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_bytes("\ufeffa\r\n b \n\nc\u2028d\n".encode())
     found = literal_of('const c: string[K] = lines("t.txt")', tmp_path)
     assert isinstance(found, np.ndarray)
     assert found.tolist() == ["a", " b ", "", "c\u2028d"]
 
 
-def test_arrays_are_loaded_as_they_are(tmp_path: Path):
+def test_arrays_are_loaded_as_they_are(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(6, dtype=np.int16).reshape(2, 3))
     found = literal_of('const c: i16[2, 3] = npy("a.npy")', tmp_path)
     assert isinstance(found, np.ndarray)
     assert (found.dtype, found.tolist()) == (np.int16, [[0, 1, 2], [3, 4, 5]])
 
 
-def test_json_takes_the_declared_dtype(tmp_path: Path):
+def test_json_takes_the_declared_dtype(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[[1, 2.5], [3, 4]]")
     found = literal_of('const c: f16[2, 2] = json("a.json")', tmp_path)
     assert isinstance(found, np.ndarray)
@@ -198,7 +198,7 @@ def test_json_takes_the_declared_dtype(tmp_path: Path):
     assert found.tolist() == ["a", "b"]
 
 
-def test_bytes_are_the_file(tmp_path: Path):
+def test_bytes_are_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"\x00\xff")
     assert literal_of('const c: bytes = bytes("a.bin")', tmp_path) == b"\x00\xff"
 
@@ -222,7 +222,7 @@ def test_bytes_are_the_file(tmp_path: Path):
         ("const c: i64 = 2.5", "HR216"),
     ],
 )
-def test_constants_that_are_wrong(tmp_path: Path, item: str, found: str):
+def test_constants_that_are_wrong(tmp_path: Path, item: str, found: str) -> None:
     (tmp_path / "two.txt").write_text("a\nb\n")
     (tmp_path / "ragged.json").write_text("[[1], [1, 2]]")
     (tmp_path / "mixed.json").write_text('[1, "a"]')
@@ -232,6 +232,6 @@ def test_constants_that_are_wrong(tmp_path: Path, item: str, found: str):
     assert [one.code for one in result.diagnostics] == [found]
 
 
-def test_types_may_come_in_any_order_but_not_in_a_circle():
+def test_types_may_come_in_any_order_but_not_in_a_circle() -> None:
     assert found_in("type A = list<B, 3>\ntype B = f32[2]\n") == []
     assert found_in("type A = list<B>\ntype B = A?\n") == ["HR111 2:10"]

@@ -48,7 +48,7 @@ def plan_of(text: str) -> Plan:
     return compile_with_warnings(Source("<text>", text)).plan
 
 
-def test_a_loop_has_one_region_that_takes_and_gives_what_it_carries():
+def test_a_loop_has_one_region_that_takes_and_gives_what_it_carries() -> None:
     graph = graph_of(GROWING)
     loop = stage(graph, "loop")
     assert loop.kind == Loop(stops=True)
@@ -59,14 +59,14 @@ def test_a_loop_has_one_region_that_takes_and_gives_what_it_carries():
     assert [value.name for value in loop.outputs] == ["ids", "n"]
 
 
-def test_a_size_that_may_change_is_one_in_each_turn_and_another_in_the_end():
+def test_a_size_that_may_change_is_one_in_each_turn_and_another_in_the_end() -> None:
     loop = stage(graph_of(GROWING), "loop")
     start, inside, after = loop.inputs[1], loop.regions[0].params[0], loop.outputs[0]
     assert len({str(one.type) for one in (inside, after)}) == 1
     assert len({one.type for one in (start, inside, after)}) == 3
 
 
-def test_a_carried_size_that_is_named_stays_what_it_was():
+def test_a_carried_size_that_is_named_stays_what_it_was() -> None:
     graph = graph_of("""
 pipeline p(x: f32[N], most: i64) -> (y: f32[N]) {
     y = loop (a: f32[L] = x, b: f32[L] = x) max most { next a = b, b = a }
@@ -76,7 +76,7 @@ pipeline p(x: f32[N], most: i64) -> (y: f32[N]) {
     assert results(graph) == [graph.body.params[0].type]
 
 
-def test_names_of_the_pipeline_s_sizes_mean_the_same_in_a_loop():
+def test_names_of_the_pipeline_s_sizes_mean_the_same_in_a_loop() -> None:
     text = """
 pipeline p(x: f32[N], y: f32[M]) -> (z: f32[M]) {
     z = loop (z: f32[N] = y) max 3 { next z = z }
@@ -86,7 +86,7 @@ pipeline p(x: f32[N], y: f32[M]) -> (z: f32[M]) {
     assert errors_in(text) == ["`z` is carried as f32[N] in every turn, but `y` is f32[M]"]
 
 
-def test_a_loop_without_a_stop_and_with_a_literal_bound():
+def test_a_loop_without_a_stop_and_with_a_literal_bound() -> None:
     graph = graph_of("""
 pipeline p(x: f32) -> (y: f32) {
     y = loop (y: f32 = 1) max 8 { next y = y * x }
@@ -96,7 +96,7 @@ pipeline p(x: f32) -> (y: f32) {
     assert stage(graph, "loop").kind == Loop(stops=False)
 
 
-def test_loops_stand_in_loops_and_in_the_items_of_a_for():
+def test_loops_stand_in_loops_and_in_the_items_of_a_for() -> None:
     graph = graph_of("""
 pipeline p(xs: i64[N]) -> (ys: i64[N]) {
     ys = for x in xs {
@@ -112,7 +112,7 @@ pipeline p(xs: i64[N]) -> (ys: i64[N]) {
     assert [type(node.kind) for node in nodes_in(graph.body)].count(Loop) == 2
 
 
-def test_a_loop_is_not_dropped_when_its_result_is_read_and_is_when_it_is_not():
+def test_a_loop_is_not_dropped_when_its_result_is_read_and_is_when_it_is_not() -> None:
     text = """
 pipeline p(x: f32) -> (y: f32) {
     _ = loop (y: f32 = x) max 8 { next y = y * x }
@@ -142,13 +142,13 @@ pipeline p(x: f32) -> (y: f32) {
         ("loop (y: f32 = x, y: f32 = x) max most { next y = y }", ["HR105"]),
     ],
 )
-def test_what_a_loop_may_not_be(loop: str, codes: list[str]):
+def test_what_a_loop_may_not_be(loop: str, codes: list[str]) -> None:
     text = f"pipeline p(x: f32, most: i64) -> (y: f32) {{\n y = {loop}\n return y = x\n}}"
     found = [one.split()[0] for one in found_in(text)]
     assert [code for code in found if code != "HR109"] == codes
 
 
-def test_a_next_within_an_arm_is_told_to_stand_at_the_end():
+def test_a_next_within_an_arm_is_told_to_stand_at_the_end() -> None:
     text = """
 pipeline p(x: f32, most: i64) -> (y: f32) {
     y = loop (y: f32 = x) max most {
@@ -161,7 +161,7 @@ pipeline p(x: f32, most: i64) -> (y: f32) {
     assert found_in(text) == ["HR334 4:24"]
 
 
-def test_a_try_has_two_regions_and_a_limit_in_seconds():
+def test_a_try_has_two_regions_and_a_limit_in_seconds() -> None:
     graph = graph_of("use nn" + TRYING)
     first, second = (node for node in nodes_in(graph.body) if node.stage == "try")
     assert (first.kind, second.kind) == (Try(0.02), Try(None))
@@ -169,14 +169,14 @@ def test_a_try_has_two_regions_and_a_limit_in_seconds():
     assert first.regions[1].results == (graph.body.params[0],)
 
 
-def test_arms_of_a_try_have_one_type_and_its_limit_is_a_time():
+def test_arms_of_a_try_have_one_type_and_its_limit_is_a_time() -> None:
     text = "pipeline p(x: f32[2]) -> (y: f32[2]) {{ return y = try x {} else {} }}"
     assert found_in(text.format("", "x[0]")) == ["HR205 1:63"]
     assert found_in(text.format("within 0ms", "x")) == ["HR335 1:64"]
     assert found_in(text.format("within 20", "x")) == ["HR335 1:64"]
 
 
-def test_an_emit_is_a_node_of_its_own_and_stands_under_its_condition():
+def test_an_emit_is_a_node_of_its_own_and_stands_under_its_condition() -> None:
     graph = graph_of(STREAM)
     emits = [node for node in nodes_in(graph.body) if isinstance(node.kind, Emit)]
     assert len(emits) == 2
@@ -186,7 +186,7 @@ def test_an_emit_is_a_node_of_its_own_and_stands_under_its_condition():
     assert (choice.outputs, choice.regions[0].nodes[-1]) == ((), emits[1])
 
 
-def test_arms_that_only_emit_give_nothing():
+def test_arms_that_only_emit_give_nothing() -> None:
     graph = graph_of("""
 pipeline p(x: f32) -> stream (y: f32) {
     if x > 1 { emit y = x } else { emit y = 1 - x }
@@ -214,12 +214,12 @@ pipeline p(x: f32) -> stream (y: f32) {
         ),
     ],
 )
-def test_where_a_pipeline_may_not_emit(head: str, body: str, codes: list[str]):
+def test_where_a_pipeline_may_not_emit(head: str, body: str, codes: list[str]) -> None:
     found = found_in(f"pipeline p(x: f32) {head} {{\n{body}\n}}")
     assert found == (codes or ["HR314 3:11"])
 
 
-def test_a_stream_cannot_be_called_by_another_pipeline():
+def test_a_stream_cannot_be_called_by_another_pipeline() -> None:
     text = STREAM + "pipeline q(x: f32[N]) -> (y: f32[N]) { return y = p(x, 3) }"
     assert [one.split()[0] for one in found_in(text)] == ["HR338"]
 
@@ -227,7 +227,7 @@ def test_a_stream_cannot_be_called_by_another_pipeline():
 # ---- what follows the checker
 
 
-def test_explain_says_what_a_loop_carries_when_it_stops_and_what_is_sent():
+def test_explain_says_what_a_loop_carries_when_it_stops_and_what_is_sent() -> None:
     text = explain_graph(graph_of(GROWING), Path("/nowhere"))
     assert "loop (%0, 0) max %1" in text
     assert "stop when" in text
@@ -239,7 +239,7 @@ def test_explain_says_what_a_loop_carries_when_it_stops_and_what_is_sent():
     assert "\nelse\n" in text
 
 
-def test_plans_with_loops_tries_and_streams_come_back_from_their_files():
+def test_plans_with_loops_tries_and_streams_come_back_from_their_files() -> None:
     plan = plan_of("use nn" + TRYING + GROWING.replace("p(", "q(") + STREAM.replace("p(", "s("))
     kinds = {type(step) for one in plan.pipelines for step in steps_of(one.body)}
     assert kinds >= {LoopStep, TryStep, EmitStep}
@@ -256,7 +256,7 @@ def broken(region: Region, wanted: type, **changes: object) -> Region:
     return replace(region, nodes=tuple(nodes))
 
 
-def test_the_verifier_knows_what_a_loop_a_try_and_an_emit_are():
+def test_the_verifier_knows_what_a_loop_a_try_and_an_emit_are() -> None:
     graph = graph_of(GROWING)
     loop = stage(graph, "loop")
     less = replace(loop.regions[0], results=loop.regions[0].results[:-1])
@@ -282,7 +282,7 @@ def test_the_verifier_knows_what_a_loop_a_try_and_an_emit_are():
         verify(replace(graph, body=broken(graph.body, Emit, inputs=())))
 
 
-def test_a_plan_whose_loop_or_stream_does_not_fit_is_refused():
+def test_a_plan_whose_loop_or_stream_does_not_fit_is_refused() -> None:
     plan = plan_of(STREAM)
     (pipeline,) = plan.pipelines
     with pytest.raises(Malformed, match="slots differ"):
@@ -296,7 +296,7 @@ def test_a_plan_whose_loop_or_stream_does_not_fit_is_refused():
         verify_plan(replace(plan, pipelines=(bad,)))
 
 
-def test_what_is_the_same_in_every_turn_is_computed_once_if_it_was_before():
+def test_what_is_the_same_in_every_turn_is_computed_once_if_it_was_before() -> None:
     plan = plan_of("""
 pipeline p(x: f32[N], most: i64) -> (y: f32[N], z: f32[N]) {
     z = x * 3
@@ -308,6 +308,6 @@ pipeline p(x: f32[N], most: i64) -> (y: f32[N], z: f32[N]) {
     assert [plan.segments[one.segment].name for one in calls] == ["math.mul", "math.add"]
 
 
-def test_what_may_fail_stays_under_its_try():
+def test_what_may_fail_stays_under_its_try() -> None:
     inner = stage(graph_of("use nn" + TRYING), "try").regions[0]
     assert any(isinstance(node.kind, OpCall) for node in inner.nodes)

@@ -12,7 +12,7 @@ from headrace.dsl.source import Source
 from tests.compiler.sources import found_in, lowered
 
 
-def test_b07_a_type_mismatch_shows_both_stages_and_both_whole_types():
+def test_b07_a_type_mismatch_shows_both_stages_and_both_whole_types() -> None:
     result = lowered("""
 model boxes = onnx "boxes.onnx" (x: f32[H, W]) -> (box: f32[N, 3])
 model label = onnx "label.onnx" (box: i64[N, 4]) -> (kind: i64[N])
@@ -36,7 +36,7 @@ error[HR203]: `label` wants i64[N, 4], but `box` is f32[N, 3]
     )
 
 
-def test_b08_every_mistake_of_a_graph_is_reported_in_one_run():
+def test_b08_every_mistake_of_a_graph_is_reported_in_one_run() -> None:
     assert found_in("""
 model join = onnx "join.onnx" (a: f32[3], b: f32[3]) -> (y: f32[3])
 fn f(x: f32[3]) -> (y: f32[3]) { return y = g(x) }
@@ -59,7 +59,7 @@ pipeline p(x: f32[3]) -> (y: f32[3]) {
     ]
 
 
-def test_the_help_for_a_model_given_raw_pixels_is_the_code_that_mends_it():
+def test_the_help_for_a_model_given_raw_pixels_is_the_code_that_mends_it() -> None:
     (found,) = lowered("""
 use image as img
 model read = onnx "rec.onnx" (x: f32[3, 48, W], n: i64) -> (p: f32[T, 9])
@@ -89,7 +89,7 @@ pipeline p(photo: u8[H, W, 3], quad: f32[4, 2]) -> (p: f32[T, 9]) {
         ("turned", "call it: `turned(...)`"),
     ],
 )
-def test_a_name_that_is_nearly_right_is_named(expression: str, help: str | None):
+def test_a_name_that_is_nearly_right_is_named(expression: str, help: str | None) -> None:
     found = lowered(f"""
 use image
 fn turned(x: u8[H, W, 3], times: i64 = 1) -> (y: u8[H, W, 3]) {{
@@ -101,7 +101,7 @@ pipeline p(photo: u8[H, W, 3]) -> (y: u8[H, W, 3]) {{ return y = {expression} }}
     assert [one.help for one in errors] == [help]
 
 
-def test_warnings_leave_the_graph_usable():
+def test_warnings_leave_the_graph_usable() -> None:
     result = lowered("""
 use nn
 use image
@@ -119,14 +119,14 @@ pipeline p(x: f32[3]) -> (y: f32[3]) {
     assert len(result.graphs) == 1
 
 
-def test_two_pipelines_report_their_own_mistakes():
+def test_two_pipelines_report_their_own_mistakes() -> None:
     assert found_in("""
 pipeline a(x: f32) -> (y: f32) { return y = no }
 pipeline b(x: f32) -> (y: f32) { return y = nil }
 """) == ["HR101 2:45", "HR101 3:45"]
 
 
-def test_checking_a_thousand_stages_takes_less_than_a_second_and_grows_linearly():
+def test_checking_a_thousand_stages_takes_less_than_a_second_and_grows_linearly() -> None:
     def seconds(stages: int) -> float:
         lines = ["use nn", 'model m = onnx "m.onnx" (x: f32[N, 4]) -> (y: f32[N, 4])']
         lines += ["pipeline p(x: f32[N, 4]) -> (y: f32[N, 4]) {", "v0 = x"]
@@ -144,7 +144,7 @@ def test_checking_a_thousand_stages_takes_less_than_a_second_and_grows_linearly(
 
 
 @pytest.mark.slow
-def test_functions_that_call_each_other_twice_over_end_with_a_mistake():
+def test_functions_that_call_each_other_twice_over_end_with_a_mistake() -> None:
     lines = ["fn g0(x: f32) -> (y: f32) { return y = x + 1 }"]
     lines += [
         f"fn g{i}(x: f32) -> (y: f32) {{ return y = g{i - 1}(g{i - 1}(x)) }}" for i in range(1, 40)
@@ -161,7 +161,7 @@ BROKEN = sorted((Path(__file__).parent / "broken").glob("*.pipe"))
 
 
 @pytest.mark.parametrize("path", BROKEN, ids=[path.stem for path in BROKEN])
-def test_a_broken_variant_of_the_example_gives_the_code_at_its_place(path: Path):
+def test_a_broken_variant_of_the_example_gives_the_code_at_its_place(path: Path) -> None:
     """The first line of each file is `# HRnnn line:column, what is wrong`, in order."""
     first, _, _ = path.read_text("utf-8").partition("\n")
     expected = first.removeprefix("# ").partition(",")[0]
@@ -171,9 +171,9 @@ def test_a_broken_variant_of_the_example_gives_the_code_at_its_place(path: Path)
     ]
 
 
-def test_there_are_ten_broken_variants():
+def test_there_are_ten_broken_variants() -> None:
     assert len(BROKEN) >= 10
 
 
-def test_the_example_itself_has_no_mistakes():
+def test_the_example_itself_has_no_mistakes() -> None:
     assert render(check(Source("ocr.pipe", EXAMPLE.read_text("utf-8"), EXAMPLE))) == ""

@@ -25,7 +25,7 @@ def model_of(
     return graph.models[0]
 
 
-def test_without_a_declaration_the_item_signature_comes_from_the_file(tmp_path):
+def test_without_a_declaration_the_item_signature_comes_from_the_file(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"images.0": ["N", 3, "p2o.Dim.1", "?"]}, {"out:0": ["N", 7]})
     model = model_of(tmp_path, "", "m(x)", "x: f32[3, H, W]")
     assert str(model.signature) == "(images_0: f32[3, p2o_Dim_1, _]) -> (out_0: f32[7])"
@@ -34,14 +34,14 @@ def test_without_a_declaration_the_item_signature_comes_from_the_file(tmp_path):
     assert model.content is not None
 
 
-def test_a_file_that_fixes_axis_0_somewhere_does_not_batch(tmp_path):
+def test_a_file_that_fixes_axis_0_somewhere_does_not_batch(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"x": ["N", 3]}, {"y": [1, 3]})
     model = model_of(tmp_path, "", "m(x)", "x: f32[N, 3]", "f32[1, 3]")
     assert str(model.signature) == "(x: f32[N, 3]) -> (y: f32[1, 3])"
     assert not model.batches
 
 
-def test_names_of_the_file_that_differ_may_be_declared_equal(tmp_path):
+def test_names_of_the_file_that_differ_may_be_declared_equal(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"a": ["N", "p"], "b": ["M", "q"]}, {"y": ["K", "r"]})
     model = model_of(
         tmp_path, "(a: f32[L], b: f32[L]) -> (y: f32[L])", "m(x, x)", "x: f32[L]", "f32[L]"
@@ -50,7 +50,7 @@ def test_names_of_the_file_that_differ_may_be_declared_equal(tmp_path):
     assert model.batches
 
 
-def test_declared_names_are_found_by_name_else_by_position(tmp_path):
+def test_declared_names_are_found_by_name_else_by_position(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"ids": ["N", 3], "mask": ["N", 3]}, {"0": ["N", 3]})
     model = model_of(tmp_path, "(mask: f32[3], ids: f32[3]) -> (y: f32[3])", "m(x, x)")
     assert (model.input_names, model.output_names) == (("mask", "ids"), ("0",))
@@ -58,18 +58,18 @@ def test_declared_names_are_found_by_name_else_by_position(tmp_path):
     assert model.input_names == ("ids", "mask")
 
 
-def test_what_the_file_fixes_takes_the_place_of_an_unknown_size(tmp_path):
+def test_what_the_file_fixes_takes_the_place_of_an_unknown_size(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"x": ["N", 3]}, {"y": ["N", 5, "T"]})
     model = model_of(tmp_path, "(x: f32[_]) -> (y: f32[_, K])", "m(x)", result="f32[_, _]")
     assert str(model.signature) == "(x: f32[3]) -> (y: f32[5, K])"
 
 
-def test_a_result_s_name_may_stand_for_a_size_that_the_file_fixes(tmp_path):
+def test_a_result_s_name_may_stand_for_a_size_that_the_file_fixes(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"x": ["N", 3]}, {"y": ["N", 5]})
     assert model_of(tmp_path, "(x: f32[3]) -> (y: f32[K])", "m(x)").batches
 
 
-def test_batch_axes_are_as_written_and_inputs_without_one_are_shared(tmp_path):
+def test_batch_axes_are_as_written_and_inputs_without_one_are_shared(tmp_path: Path) -> None:
     write_model(
         tmp_path / "m.onnx",
         {"x": ["N", 576], "state": [2, "N", 128], "sr": []},
@@ -86,7 +86,7 @@ def test_batch_axes_are_as_written_and_inputs_without_one_are_shared(tmp_path):
     assert model.input_names == ("x", "state", "sr")
 
 
-def test_batch_none_keeps_the_whole_shape(tmp_path):
+def test_batch_none_keeps_the_whole_shape(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"x": ["N", 3]}, {"y": ["N", 3]})
     model = model_of(
         tmp_path, "(x: f32[N, 3]) -> (y: f32[N, 3]) batch none", "m(x)", "x: f32[5, 3]", "f32[5, 3]"
@@ -94,7 +94,7 @@ def test_batch_none_keeps_the_whole_shape(tmp_path):
     assert not model.batches
 
 
-def test_a_batch_axis_fixed_at_1_is_freed_in_the_packed_model(tmp_path):
+def test_a_batch_axis_fixed_at_1_is_freed_in_the_packed_model(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"x": [1, 3]}, {"y": [1, 3]})
     model = model_of(tmp_path, "(x: f32[3]) -> (y: f32[3]) batch axis { x = 0 }", "m(x)")
     assert model.batches
@@ -106,14 +106,14 @@ def test_a_batch_axis_fixed_at_1_is_freed_in_the_packed_model(tmp_path):
     assert [dim.WhichOneof("value") for dim in dims] == ["dim_param", "dim_param"]
 
 
-def test_a_packed_model_is_the_file_itself(tmp_path):
+def test_a_packed_model_is_the_file_itself(tmp_path: Path) -> None:
     path = write_model(tmp_path / "m.onnx", {"x": ["N", 3]}, {"y": ["N", 3]})
     model = model_of(tmp_path, "", "m(x)")
     assert model.content is not None
     assert model.content.content == path.read_bytes()
 
 
-def test_external_weights_are_packed_into_the_model(tmp_path):
+def test_external_weights_are_packed_into_the_model(tmp_path: Path) -> None:
     weights = np.arange(2000, dtype=np.float32)
     graph = helper.make_graph(
         [helper.make_node("Add", ["x", "w"], ["y"])],
@@ -140,7 +140,7 @@ def test_external_weights_are_packed_into_the_model(tmp_path):
     assert [one.split()[0] for one in found_in(text, tmp_path, need_models=True)] == ["HR302"]
 
 
-def test_inputs_with_a_value_in_the_file_may_be_left_out(tmp_path):
+def test_inputs_with_a_value_in_the_file_may_be_left_out(tmp_path: Path) -> None:
     write_model(
         tmp_path / "m.onnx",
         {"x": ["N", 3], "scale": [3]},
@@ -213,13 +213,15 @@ def test_inputs_with_a_value_in_the_file_may_be_left_out(tmp_path):
         ),
     ],
 )
-def test_a_declaration_that_the_file_contradicts(tmp_path, declared: str, code: str, message: str):
+def test_a_declaration_that_the_file_contradicts(
+    tmp_path: Path, declared: str, code: str, message: str
+) -> None:
     write_model(tmp_path / "m.onnx", {"x": ["N", 3], "h": ["N", 2, "W"]}, {"y": ["N", 3]})
     found = lowered(f'model m = onnx "m.onnx" {declared}\n', tmp_path).diagnostics
     assert [(one.code, one.message) for one in found] == [(code, message)]
 
 
-def test_each_difference_is_reported_with_both_signatures(tmp_path):
+def test_each_difference_is_reported_with_both_signatures(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"x": ["N", 3]}, {"y": ["N", 3, 7]})
     found = lowered('model m = onnx "m.onnx" (x: f64[4]) -> (y: f32[8, 3])\n', tmp_path).diagnostics
     assert [one.code for one in found] == ["HR304", "HR306", "HR306", "HR306"]
@@ -231,14 +233,14 @@ def test_each_difference_is_reported_with_both_signatures(tmp_path):
     }
 
 
-def test_a_check_does_without_the_file_when_the_signature_is_declared(tmp_path):
+def test_a_check_does_without_the_file_when_the_signature_is_declared(tmp_path: Path) -> None:
     text = 'model m = onnx "m.onnx" (x: f32[3]) -> (y: f32[3])\n'
     assert found_in(text, tmp_path) == []
     assert found_in(text, tmp_path, need_models=True) == ["HR301 1:16"]
     assert found_in('model m = onnx "m.onnx"\n', tmp_path) == ["HR301 1:16"]
 
 
-def test_without_a_file_a_declared_model_is_taken_to_batch(tmp_path):
+def test_without_a_file_a_declared_model_is_taken_to_batch(tmp_path: Path) -> None:
     graph = graph_of(
         'model m = onnx "m.onnx" (x: f32[3]) -> (y: f32[3])\n'
         "pipeline p(x: f32[3]) -> (y: f32[3]) { return y = m(x) }",
@@ -248,7 +250,7 @@ def test_without_a_file_a_declared_model_is_taken_to_batch(tmp_path):
     assert graph.models[0].content is None
 
 
-def test_files_that_are_no_models(tmp_path):
+def test_files_that_are_no_models(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"no model")
     (tmp_path / "empty.onnx").write_bytes(b"")
     text = 'model m = onnx "m.onnx"\nmodel e = onnx "empty.onnx"\nmodel g = onnx "n.onnx"\n'
@@ -259,13 +261,15 @@ def test_files_that_are_no_models(tmp_path):
     ]
 
 
-def test_a_mistyped_path_names_the_file_that_is_there(tmp_path):
+def test_a_mistyped_path_names_the_file_that_is_there(tmp_path: Path) -> None:
     write_model(tmp_path / "detector.onnx", {"x": ["N"]}, {"y": ["N"]})
     (found,) = lowered('model m = onnx "detektor.onnx"\n', tmp_path).diagnostics
     assert found.help == 'did you mean `"detector.onnx"`?'
 
 
-def test_a_package_is_looked_up_without_importing_it(tmp_path, monkeypatch):
+def test_a_package_is_looked_up_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "weights_package"
     package.mkdir()
     (package / "__init__.py").write_text("raise AssertionError('imported')\n")
@@ -276,14 +280,14 @@ def test_a_package_is_looked_up_without_importing_it(tmp_path, monkeypatch):
     assert (found.code, found.help) == ("HR313", "`pip install no-such-package`")
 
 
-def test_backends_that_are_not_there_are_named():
+def test_backends_that_are_not_there_are_named() -> None:
     assert errors_in('model a = tensorrt "a"\nmodel b = onxn "b"\n') == [
         "the backend `tensorrt` is not available in this version",
         "there is no backend `onxn`",
     ]
 
 
-def test_metadata_of_a_model_is_read_as_lines(tmp_path):
+def test_metadata_of_a_model_is_read_as_lines(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", {"x": ["N"]}, {"y": ["N"]}, metadata={"labels": "a\nb\n\nc"})
     head = 'const labels: string[K] = metadata("m.onnx", "labels")\n'
     graph = graph_of(head + "pipeline p() -> (l: string[4]) { return l = labels }", tmp_path)

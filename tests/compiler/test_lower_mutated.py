@@ -79,11 +79,11 @@ def run(seed: int, count: int, folder: Path) -> int:
     return parsed
 
 
-def test_some_mutated_programs_are_judged(tmp_path: Path):
+def test_some_mutated_programs_are_judged(tmp_path: Path) -> None:
     assert run(1, 300, tmp_path) > 30
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_many_mutated_programs_are_judged(seed: int, tmp_path: Path):
+def test_many_mutated_programs_are_judged(seed: int, tmp_path: Path) -> None:
     assert run(100 + seed, 5000, tmp_path) > 500

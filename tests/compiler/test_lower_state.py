@@ -10,7 +10,7 @@ from headrace.compiler import plan_file
 from tests.compiler.sources import errors_in, found_in, graph_of
 
 
-def test_a_state_is_a_parameter_of_the_body_and_what_it_becomes_a_result():
+def test_a_state_is_a_parameter_of_the_body_and_what_it_becomes_a_result() -> None:
     graph = graph_of("""
 pipeline p(x: f32[2]) -> (y: f32[2]) per sequence idle 2s {
     state total: f32[2] = zeros
@@ -29,7 +29,7 @@ pipeline p(x: f32[2]) -> (y: f32[2]) per sequence idle 2s {
     assert count.initial == 3
 
 
-def test_a_state_without_idle_is_kept_for_a_minute():
+def test_a_state_without_idle_is_kept_for_a_minute() -> None:
     graph = graph_of("""
 pipeline p(x: f32) -> (y: f32) per sequence {
     state last: f32 = 0
@@ -52,7 +52,7 @@ pipeline p(x: f32) -> (y: f32) per sequence {
         ("f32 = -(2 * 3)", -6),
     ],
 )
-def test_a_state_begins_with_what_is_known_when_compiling(declared: str, initial: object):
+def test_a_state_begins_with_what_is_known_when_compiling(declared: str, initial: object) -> None:
     graph = graph_of(f"""
 pipeline p(x: f32) -> (y: f32) per sequence {{
     state s: {declared}
@@ -63,7 +63,7 @@ pipeline p(x: f32) -> (y: f32) per sequence {{
     assert np.asarray(graph.states[0].initial).tolist() == initial
 
 
-def test_a_state_may_be_text_a_list_or_absent():
+def test_a_state_may_be_text_a_list_or_absent() -> None:
     with (
         headrace.load("""
 pipeline p(x: string) -> (before: string, n: i64, had: bool) per sequence {
@@ -81,7 +81,7 @@ pipeline p(x: string) -> (before: string, n: i64, had: bool) per sequence {
         assert (answer.before, answer.n, answer.had) == ("b", 2, True)
 
 
-def test_a_pipeline_that_returns_early_has_set_its_states_before():
+def test_a_pipeline_that_returns_early_has_set_its_states_before() -> None:
     source = """
 pipeline p(x: f32) -> (y: f32, n: i64) per sequence {
     state n: i64 = 0
@@ -94,7 +94,7 @@ pipeline p(x: f32) -> (y: f32, n: i64) per sequence {
         assert [int(calls(x=x).n) for x in (1, -1, 1, 1)] == [0, 1, 1, 2]
 
 
-def test_states_are_used_in_branches_and_loops():
+def test_states_are_used_in_branches_and_loops() -> None:
     source = """
 pipeline p(xs: f32[N]) -> (ys: f32[N]) per sequence {
     state scale: f32 = 1
@@ -108,7 +108,7 @@ pipeline p(xs: f32[N]) -> (ys: f32[N]) per sequence {
         assert calls(xs=[1, -1, 3]).ys.tolist() == [2, -1, 6]
 
 
-def test_a_plan_file_keeps_the_states(tmp_path: Path):
+def test_a_plan_file_keeps_the_states(tmp_path: Path) -> None:
     plan = headrace.compile("""
 pipeline p(x: f32) -> (y: f32) per sequence idle 5s {
     state last: f32[2] = [1, 2]
@@ -149,12 +149,12 @@ def body(*lines: str) -> str:
         ),
     ],
 )
-def test_what_cannot_be_kept_is_refused(lines: tuple[str, ...], said: str):
+def test_what_cannot_be_kept_is_refused(lines: tuple[str, ...], said: str) -> None:
     found = errors_in(body(*lines))
     assert any(said in message for message in found), found
 
 
-def test_what_is_not_per_sequence_has_no_state():
+def test_what_is_not_per_sequence_has_no_state() -> None:
     assert found_in("""
 fn f(x: f32) -> (y: f32) {
     state n: i64 = 0

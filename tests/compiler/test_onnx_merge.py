@@ -47,8 +47,7 @@ def test_parts_whose_nodes_have_the_same_names_can_be_joined() -> None:
     session = onnxruntime.InferenceSession(
         joined.model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    first, second = session.run(
-        list(joined.output_names), {joined.input_names[0]: np.array([1, -2], np.float32)}
-    )
+    feeds = {joined.input_names[0]: np.array([1, -2], np.float32)}
+    first, second = map(np.asarray, session.run(list(joined.output_names), feeds))
     np.testing.assert_array_equal(first, [-1, 2])
     np.testing.assert_allclose(second, np.exp(np.array([-1, 2], np.float32)), rtol=1e-6)

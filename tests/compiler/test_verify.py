@@ -60,23 +60,23 @@ def refused(graph: Graph) -> str:
     return str(caught.value)
 
 
-def test_a_sound_graph_is_accepted(graph: Graph):
+def test_a_sound_graph_is_accepted(graph: Graph) -> None:
     verify(graph)
 
 
-def test_a_value_used_before_it_is_made(graph: Graph):
+def test_a_value_used_before_it_is_made(graph: Graph) -> None:
     body = replace(graph.body, nodes=tuple(reversed(graph.body.nodes)))
     assert "is used before it is made" in refused(replace(graph, body=body))
 
 
-def test_a_value_of_another_region(graph: Graph):
+def test_a_value_of_another_region(graph: Graph) -> None:
     branch = next(node for node in graph.body.nodes if isinstance(node.kind, If))
     inner = branch.regions[0].results[0]
     body = replace(graph.body, results=(inner, graph.body.results[1]))
     assert "is used from outside its region" in refused(replace(graph, body=body))
 
 
-def test_a_value_of_the_other_arm(graph: Graph):
+def test_a_value_of_the_other_arm(graph: Graph) -> None:
     def swap(node: Node) -> Node:
         then, orelse = node.regions
         return replace(node, regions=(then, replace(orelse, results=then.results)))
@@ -84,31 +84,31 @@ def test_a_value_of_the_other_arm(graph: Graph):
     assert "is used from outside its region" in refused(with_nodes(graph, only(If, swap)))
 
 
-def test_a_value_made_twice(graph: Graph):
+def test_a_value_made_twice(graph: Graph) -> None:
     body = replace(graph.body, nodes=(*graph.body.nodes, graph.body.nodes[0]))
     assert "is made a second time" in refused(replace(graph, body=body))
 
 
-def test_a_value_of_unknown_type(graph: Graph):
+def test_a_value_of_unknown_type(graph: Graph) -> None:
     bad = with_nodes(graph, only(Constant, lambda node: renewed(node, ListType(UNKNOWN))))
     assert "the type of" in refused(bad)
 
 
-def test_a_stage_without_a_name(graph: Graph):
+def test_a_stage_without_a_name(graph: Graph) -> None:
     bad = with_nodes(graph, only(If, lambda node: replace(node, stage="")))
     assert "has no stage" in refused(bad)
 
 
-def test_a_model_that_the_graph_does_not_hold(graph: Graph):
+def test_a_model_that_the_graph_does_not_hold(graph: Graph) -> None:
     assert "calls `score`, which the graph does not hold" in refused(replace(graph, models=()))
 
 
-def test_two_models_of_one_name(graph: Graph):
+def test_two_models_of_one_name(graph: Graph) -> None:
     bad = replace(graph, models=graph.models * 2)
     assert "two models are called `score`" in refused(bad)
 
 
-def test_a_model_with_names_or_axes_missing(graph: Graph):
+def test_a_model_with_names_or_axes_missing(graph: Graph) -> None:
     (model,) = graph.models
     bad = replace(graph, models=(replace(model, input_names=()),))
     assert "has 1 inputs, 0 names and 1 batch axes" in refused(bad)
@@ -116,7 +116,7 @@ def test_a_model_with_names_or_axes_missing(graph: Graph):
     assert "has a batch axis in its outputs only" in refused(bad)
 
 
-def test_inputs_of_another_number_or_type(graph: Graph):
+def test_inputs_of_another_number_or_type(graph: Graph) -> None:
     def without_inputs(node: Node) -> Node:
         return replace(node, inputs=()) if node.stage == "score" else node
 
@@ -130,7 +130,7 @@ def test_inputs_of_another_number_or_type(graph: Graph):
     )
 
 
-def test_an_op_with_too_few_inputs(graph: Graph):
+def test_an_op_with_too_few_inputs(graph: Graph) -> None:
     def fewer(node: Node) -> Node:
         return replace(node, inputs=node.inputs[:1]) if node.stage == "sum" else node
 
@@ -139,12 +139,12 @@ def test_an_op_with_too_few_inputs(graph: Graph):
     )
 
 
-def test_a_condition_that_is_no_bool(graph: Graph):
+def test_a_condition_that_is_no_bool(graph: Graph) -> None:
     bad = with_nodes(graph, only(If, lambda node: replace(node, inputs=(graph.body.params[0],))))
     assert "has its condition as f32[3] where bool is wanted" in refused(bad)
 
 
-def test_arms_that_do_not_give_what_comes_out(graph: Graph):
+def test_arms_that_do_not_give_what_comes_out(graph: Graph) -> None:
     def one_arm(node: Node) -> Node:
         return replace(node, regions=node.regions[:1])
 
@@ -161,14 +161,14 @@ def test_arms_that_do_not_give_what_comes_out(graph: Graph):
     assert "as i64 where f32[2] is wanted" in refused(with_nodes(graph, only(If, other_arm)))
 
 
-def test_a_match_with_equal_cases_or_missing_regions(graph: Graph):
+def test_a_match_with_equal_cases_or_missing_regions(graph: Graph) -> None:
     bad = with_nodes(graph, only(Match, lambda node: replace(node, kind=Match(((1,), (1,))))))
     assert "two cases are called `1`" in refused(bad)
     bad = with_nodes(graph, only(Match, lambda node: replace(node, kind=Match(((1,),)))))
     assert "3 regions, not 1, 1 and 2" in refused(bad)
 
 
-def test_a_for_whose_region_does_not_fit(graph: Graph):
+def test_a_for_whose_region_does_not_fit(graph: Graph) -> None:
     bad = with_nodes(graph, only(For, lambda node: replace(node, kind=For(False))))
     assert "gathers 2 results in 1 outputs" in refused(bad)
     bad = with_nodes(graph, only(For, lambda node: replace(node, inputs=())))
@@ -180,7 +180,7 @@ def test_a_for_whose_region_does_not_fit(graph: Graph):
     assert "walks or gathers" in refused(bad)
 
 
-def test_a_copy_that_changes_the_type(graph: Graph):
+def test_a_copy_that_changes_the_type(graph: Graph) -> None:
     x = graph.body.params[0]
     copy = Value(TensorType(DType.F16), "copy", x.span)
     node = Node(Transfer("sim"), (x,), (copy,), x.span, "transfer")
@@ -190,7 +190,7 @@ def test_a_copy_that_changes_the_type(graph: Graph):
     )
 
 
-def test_a_body_that_is_not_that_of_the_signature(graph: Graph):
+def test_a_body_that_is_not_that_of_the_signature(graph: Graph) -> None:
     body = replace(graph.body, results=graph.body.results[:1])
     assert "the body's results are 1, and the signature has 2" in refused(replace(graph, body=body))
     body = replace(graph.body, results=tuple(reversed(graph.body.results)))
@@ -198,13 +198,13 @@ def test_a_body_that_is_not_that_of_the_signature(graph: Graph):
     assert "0 defaults for 3 parameters" in refused(replace(graph, defaults=()))
 
 
-def test_a_refusal_names_the_pipeline_the_stage_and_its_place(graph: Graph):
+def test_a_refusal_names_the_pipeline_the_stage_and_its_place(graph: Graph) -> None:
     assert refused(replace(graph, models=())).startswith(
         "pipeline `p`: stage `score` at p.pipe:4:9 calls"
     )
 
 
-def test_verifying_takes_time_in_proportion():
+def test_verifying_takes_time_in_proportion() -> None:
     def seconds(stages: int) -> float:
         lines = [f"v{i + 1} = v{i} * 2" for i in range(stages)]
         body = "\n".join(["v0 = x", *lines, f"return y = v{stages}"])

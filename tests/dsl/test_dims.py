@@ -20,13 +20,13 @@ def over(left: Dim, right: Dim) -> Dim:
     return DimArith("/", left, right)
 
 
-def test_equal_integers_unify_and_different_ones_do_not():
+def test_equal_integers_unify_and_different_ones_do_not() -> None:
     dims = Dims()
     assert dims.unify(3, 3)
     assert not dims.unify(3, 4)
 
 
-def test_two_rigid_names_of_one_signature_are_not_equal():
+def test_two_rigid_names_of_one_signature_are_not_equal() -> None:
     dims = Dims()
     n, m = dims.rigid("N"), dims.rigid("M")
     assert dims.unify(n, n)
@@ -35,7 +35,7 @@ def test_two_rigid_names_of_one_signature_are_not_equal():
     assert dims.assumptions == ()
 
 
-def test_a_flexible_name_takes_the_value_of_its_first_argument():
+def test_a_flexible_name_takes_the_value_of_its_first_argument() -> None:
     dims = Dims()
     h = dims.flexible("H")
     assert dims.unify(h, 64)
@@ -43,14 +43,14 @@ def test_a_flexible_name_takes_the_value_of_its_first_argument():
     assert not dims.unify(h, 65)
 
 
-def test_equal_names_of_two_calls_are_different_variables():
+def test_equal_names_of_two_calls_are_different_variables() -> None:
     dims = Dims()
     first, second = dims.flexible("H"), dims.flexible("H")
     assert dims.unify(first, 3)
     assert dims.unify(second, 4)
 
 
-def test_chains_of_flexible_names_are_followed():
+def test_chains_of_flexible_names_are_followed() -> None:
     dims = Dims()
     a, b, c = (dims.flexible(name) for name in "abc")
     assert dims.unify(a, b)
@@ -59,7 +59,7 @@ def test_chains_of_flexible_names_are_followed():
     assert dims.resolve(a) == 7
 
 
-def test_equating_a_fresh_size_is_an_assumption_and_binds_nothing():
+def test_equating_a_fresh_size_is_an_assumption_and_binds_nothing() -> None:
     dims = Dims()
     n = dims.fresh("n")
     assert dims.unify(n, 5)
@@ -68,32 +68,32 @@ def test_equating_a_fresh_size_is_an_assumption_and_binds_nothing():
     assert dims.assumptions == ()
 
 
-def test_a_linear_equation_in_one_unknown_is_solved():
+def test_a_linear_equation_in_one_unknown_is_solved() -> None:
     dims = Dims()
     t = dims.flexible("T")
     assert dims.unify(plus(times(2, t), 1), 7)
     assert dims.resolve(t) == 3
 
 
-def test_a_linear_equation_without_a_whole_solution_is_refused():
+def test_a_linear_equation_without_a_whole_solution_is_refused() -> None:
     dims = Dims()
     assert not dims.unify(plus(times(2, dims.flexible("T")), 1), 8)
 
 
-def test_a_linear_equation_is_solved_over_other_names():
+def test_a_linear_equation_is_solved_over_other_names() -> None:
     dims = Dims()
     t, n = dims.flexible("T"), dims.rigid("N")
     assert dims.unify(plus(t, 1), times(2, n))
     assert dims.resolve(t) == DimArith("-", times(2, n), 1)
 
 
-def test_a_negative_size_is_refused():
+def test_a_negative_size_is_refused() -> None:
     dims = Dims()
     assert not dims.unify(plus(dims.flexible("T"), 4), 3)
     assert not dims.unify(plus(dims.fresh("n"), 4), 3)
 
 
-def test_a_name_is_not_defined_by_itself():
+def test_a_name_is_not_defined_by_itself() -> None:
     dims = Dims()
     h = dims.flexible("H")
     assert not dims.unify(h, plus(h, 1))
@@ -101,7 +101,7 @@ def test_a_name_is_not_defined_by_itself():
     assert dims.assumptions == (Assumption(h, over(h, 4)),)
 
 
-def test_division_is_equal_to_the_same_division_only():
+def test_division_is_equal_to_the_same_division_only() -> None:
     dims = Dims()
     h, w = dims.rigid("H"), dims.rigid("W")
     assert dims.unify(over(h, 4), over(h, 4))
@@ -109,7 +109,7 @@ def test_division_is_equal_to_the_same_division_only():
     assert dims.assumptions == ()
 
 
-def test_division_of_a_flexible_name_becomes_known_with_it():
+def test_division_of_a_flexible_name_becomes_known_with_it() -> None:
     dims = Dims()
     h = dims.flexible("H")
     assert dims.unify(h, 30)
@@ -117,7 +117,7 @@ def test_division_of_a_flexible_name_becomes_known_with_it():
     assert not dims.unify(over(h, 4), 8)
 
 
-def test_unknown_matches_anything():
+def test_unknown_matches_anything() -> None:
     dims = Dims()
     assert dims.unify(ANY_DIM, 3)
     assert dims.unify(dims.rigid("N"), ANY_DIM)
@@ -135,11 +135,11 @@ def test_unknown_matches_anything():
         (DimArith("-", DimVar("H"), DimVar("H")), 0),
     ],
 )
-def test_arithmetic_is_simplified(dim: Dim, simple: Dim):
+def test_arithmetic_is_simplified(dim: Dim, simple: Dim) -> None:
     assert Dims().resolve(dim) == simple
 
 
-def test_broadcasting_is_that_of_numpy_as_far_as_it_is_known():
+def test_broadcasting_is_that_of_numpy_as_far_as_it_is_known() -> None:
     dims = Dims()
     n, fresh = dims.rigid("N"), dims.fresh("m")
     assert dims.broadcast(1, n) == n
@@ -151,7 +151,7 @@ def test_broadcasting_is_that_of_numpy_as_far_as_it_is_known():
     assert dims.assumptions == ()
 
 
-def test_joining_arms_gives_a_new_size_where_one_is_known_only_at_run_time():
+def test_joining_arms_gives_a_new_size_where_one_is_known_only_at_run_time() -> None:
     dims = Dims()
     n = dims.fresh("n")
     assert dims.join(n, n) == n
@@ -162,7 +162,7 @@ def test_joining_arms_gives_a_new_size_where_one_is_known_only_at_run_time():
     assert dims.assumptions == ()
 
 
-def test_what_no_argument_determines_is_settled_as_fresh():
+def test_what_no_argument_determines_is_settled_as_fresh() -> None:
     dims = Dims()
     h = dims.flexible("H")
     settled = dims.settle(over(h, 4))
@@ -186,7 +186,9 @@ def test_what_no_argument_determines_is_settled_as_fresh():
         (3, "<", 2, False),
     ],
 )
-def test_comparisons_are_proved_or_refuted(left: Dim, op: str, right: Dim, known: bool | None):
+def test_comparisons_are_proved_or_refuted(
+    left: Dim, op: str, right: Dim, known: bool | None
+) -> None:
     assert Dims().holds(left, op, right) is known
 
 
@@ -222,13 +224,13 @@ expressions = st.recursive(
 
 
 @given(expressions, st.integers(0, 20), st.integers(0, 20))
-def test_simplifying_keeps_the_value(dim: Dim, x: int, y: int):
+def test_simplifying_keeps_the_value(dim: Dim, x: int, y: int) -> None:
     sizes = {X: x, Y: y}
     assert evaluate(Dims().resolve(dim), sizes) == evaluate(dim, sizes)
 
 
 @given(expressions, expressions, st.integers(0, 20), st.integers(0, 20))
-def test_what_is_refuted_holds_for_no_size(left: Dim, right: Dim, x: int, y: int):
+def test_what_is_refuted_holds_for_no_size(left: Dim, right: Dim, x: int, y: int) -> None:
     dims = Dims()
     fresh = {X: dims.fresh("x"), Y: dims.fresh("y")}
 

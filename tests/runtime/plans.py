@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from headrace.compiler.plan import (
     Batching,
@@ -223,7 +223,7 @@ def chain_model(length: int, size: int, seed: int = 0) -> bytes:
 
 
 def model(
-    nodes: Sequence[object],
+    nodes: Sequence[NodeProto],
     inputs: Sequence[tuple[str, int, Sequence[int | str]]],
     outputs: Sequence[tuple[str, int, Sequence[int | str]]],
     weights: dict[str, "np.ndarray | np.generic"],

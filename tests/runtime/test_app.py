@@ -46,7 +46,7 @@ def test_a_call_gives_a_record(app: App) -> None:
     y, text = page
     assert y is page.y
     assert text == page[1] == "5"
-    assert list(page._asdict()) == ["y", "text"]
+    assert list(page._asdict()) == ["y", "text"]  # pyright: ignore[reportPrivateUsage] as of a namedtuple
 
 
 def test_a_record_is_readable(app: App) -> None:
@@ -108,7 +108,7 @@ def test_inputs_and_results_may_have_the_names_of_options_and_methods(app: App) 
 
 def test_only_the_wanted_results_are_made(app: App) -> None:
     page = app.ocr(x=[1], outputs=["y"])
-    assert page._fields == ("y",)
+    assert page._fields == ("y",)  # pyright: ignore[reportPrivateUsage] as of a namedtuple
     assert app.metrics[0].stage("name").executions == 0
     assert app.ocr.submit(x=[1], outputs=["text"]).result(5).text == "2"
     with pytest.raises(headrace.RequestError, match="no result `zz`"):
@@ -127,7 +127,7 @@ def test_submitted_and_awaited_requests_give_the_same(app: App) -> None:
     futures = [app.ocr.submit(x=[float(i)]) for i in range(20)]
     assert [float(future.result(5).text) for future in futures] == list(range(1, 21))
 
-    async def both() -> list[Record]:
+    async def both() -> tuple[Record, Record]:
         return await asyncio.gather(app.ocr.aio(x=[1, 2]), app.rows.aio(x=[[1], [2]]))
 
     one, many = asyncio.run(both())

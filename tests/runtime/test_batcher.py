@@ -243,6 +243,7 @@ class BatcherMachine(RuleBasedStateMachine):
             assert not ready
             return
         key = batch.slices[0].entry.key
+        assert isinstance(key, int)
         assert key in ready
         waiting = self._rows(key)
         assert batch.rows == sum(piece.stop - piece.start for piece in batch.slices)

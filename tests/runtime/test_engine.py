@@ -356,7 +356,11 @@ def test_loading_tells_its_progress() -> None:
     maker = PlanMaker()
     maker.onnx("one", add_model(1.0), fields(x="f32"), fields(y="f32"))
     maker.onnx("two", add_model(2.0), fields(x="f32"), fields(y="f32"))
-    Engine(maker.plan(), progress=lambda *step: told.append(step)).close()
+
+    def tell(done: int, of: int, stage: str) -> None:
+        told.append((done, of, stage))
+
+    Engine(maker.plan(), progress=tell).close()
     assert told == [(0, 2, "one"), (1, 2, "two"), (2, 2, "")]
 
 

@@ -81,7 +81,8 @@ def test_equal_models_share_a_session_and_sources_a_module() -> None:
         block([0], [call(first, [0], [1]), call(second, [1], [2])], [1, 2]),
     )  # fmt: skip
     engine = Engine(maker.plan(), EngineConfig(workers=1))
-    assert len(engine._stages._sessions) == 1
+    sessions = engine._stages._sessions  # pyright: ignore[reportPrivateUsage] shared, which nobody sees
+    assert len(sessions) == 1
     outputs = engine.call(Request("p", {"x": 1.0})).outputs  # type: ignore[dict-item]
     assert [float(np.asarray(one)) for one in outputs.values()] == [2, 3]
     engine.close()

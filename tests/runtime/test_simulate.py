@@ -306,8 +306,8 @@ def test_a_request_of_which_two_batches_fail_goes_on_once(
     simulation = Simulation(batched(maximum=2, batch=8).plan(), workers=2)
     simulations.append(simulation)
     outcome = simulation.submit(Request("p", {"x": np.full(4, 13, np.float32)}))
-    scheduler = simulation._scheduler
-    tally = simulation._metrics.tally()
+    scheduler = simulation._scheduler  # pyright: ignore[reportPrivateUsage] two jobs end in an order of ours
+    tally = simulation._metrics.tally()  # pyright: ignore[reportPrivateUsage] likewise
     start = scheduler.next_job(0.0)
     assert isinstance(start, Start)
     ticket = advance(start.task, None, tally, lambda: 0.0, simulation)
@@ -337,7 +337,8 @@ def test_no_more_requests_are_started_than_a_few_batches_hold(
     most = 0
     while not all(one.done for one in outcomes):
         simulation.run(until=simulation.now + 0.5)
-        most = max(most, simulation._scheduler.started)
+        started = simulation._scheduler.started  # pyright: ignore[reportPrivateUsage] not a metric
+        most = max(most, started)
     assert most == 8
 
 
