@@ -139,6 +139,11 @@ def _other_family(body: Body, name: str) -> str | None:
 
 def _unknown_module(body: Body, call: ast.Call, module: ast.Name) -> Operand:
     known = body.catalog.family(module.text)
+    if known is not None and any(
+        isinstance(one, Mistaken) and nearest(name, body.catalog.families) == module.text
+        for name, one in body.file.entities.items()
+    ):
+        return _arguments_only(body, call)  # its `use` is misspelt, which is said there
     if known is not None:
         message = f"`{module.text}` is not used in this file"
         help = f"add `use {module.text}` at the top"

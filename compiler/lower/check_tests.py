@@ -42,6 +42,47 @@ def check_test(test: ast.Test, file: File, problems: Problems) -> None:
             )
         if isinstance(step, ast.Stub) and routine.graph is not None:
             _check_stub(step, routine.graph, problems)
+        if isinstance(step, ast.Expect):
+            _check_expect(step, routine, problems)
+
+
+def _check_expect(step: ast.Expect, routine: Routine, problems: Problems) -> None:
+    values = [field.name for field in (*routine.signature.params, *routine.signature.results)]
+    stages = [name for name, _ in _stages(routine.graph)] if routine.graph is not None else None
+    for part in _parts(step.condition):
+        if isinstance(part, ast.Name) and part.text not in values:
+            problems.error(
+                "HR118",
+                f"`{routine.name}` has no parameter and no result `{part.text}`",
+                part.span,
+                help=did_you_mean(part.text, values),
+            )
+        if isinstance(part, ast.Call) and stages is not None and part.callee.span.text == "calls":
+            for argument in part.arguments:
+                name = argument.value.span.text
+                if name not in stages:
+                    problems.error(
+                        "HR118",
+                        f"`{routine.name}` has no stage `{name}`",
+                        argument.value.span,
+                        help=did_you_mean(name, stages),
+                    )
+
+
+def _parts(node: object) -> Iterator[ast.Name | ast.Call]:
+    """Yield the calls in an expression, and the names that stand for values."""
+    if isinstance(node, tuple):
+        for part in cast("tuple[object, ...]", node):
+            yield from _parts(part)
+    elif isinstance(node, ast.Call):
+        yield node
+        if node.callee.span.text != "calls":
+            yield from _parts(node.arguments)
+    elif isinstance(node, ast.Name):
+        yield node
+    elif isinstance(node, ast.Node):
+        for one in fields(node):
+            yield from _parts(getattr(node, one.name))
 
 
 def _names(node: object) -> Iterator[str]:

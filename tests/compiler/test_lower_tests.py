@@ -1,0 +1,54 @@
+"""`test` items: what is said of names that their pipelines do not have."""
+
+from headrace.compiler import check
+from headrace.dsl.source import Source
+
+
+def test_names_in_what_a_test_expects_are_checked():
+    found = check(
+        Source(
+            "p.pipe",
+            """
+use image
+
+pipeline p(x: u8[H, W, 3], k: i64 = 2) -> (y: u8[H, W, 3]) {
+    return y = image.rotate180(x)
+}
+
+test "right" for p {
+    given x = [[[1, 2, 3]]]
+    expect len(y) == k and x[0] == y[0]
+    expect calls(image.rotate180) == 1
+    expect file("a.txt") == bytes("a.txt")
+}
+
+test "wrong" for p {
+    given x = [[[1, 2, 3]]]
+    expect len(yy) == k and z[0] == [1]
+    expect calls(image.rotate18) == 1
+}
+""",
+        )
+    )
+    assert [(one.code, one.primary.span.text, one.primary.span.line) for one in found] == [
+        ("HR118", "yy", 17),
+        ("HR118", "z", 17),
+        ("HR118", "image.rotate18", 18),
+    ]
+    assert found[2].help == "did you mean `image.rotate180`?"
+
+
+def test_a_misspelt_use_is_one_mistake():
+    found = check(
+        Source(
+            "p.pipe",
+            """
+use imag
+
+pipeline p(x: u8[H, W, 3]) -> (y: u8[H, W, 3]) {
+    return y = image.rotate180(image.rotate180(x))
+}
+""",
+        )
+    )
+    assert [(one.code, one.primary.span.line) for one in found] == [("HR102", 2)]
