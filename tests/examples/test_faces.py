@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import headrace
+from headrace.compiler import compile_source
 from headrace.dsl.read import read_source
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import Request, Response
@@ -127,6 +128,22 @@ def test_faces_are_where_the_package_finds_them(name: str, engine: Engine, detec
     assert_equal(found(engine, photo), detector.detect_faces(photo))
 
 
+@pytest.mark.slow
+def test_parts_of_a_photo_in_any_shape_show_what_the_package_sees(
+    engine: Engine, detector: Any
+) -> None:
+    random, whole, seen = np.random.default_rng(7), portrait(), 0
+    for _ in range(ROUNDS):
+        top, left = random.integers(0, 80, 2)
+        height, width = random.integers(60, 200, 2)
+        part = whole[top : top + height, left : left + width]
+        photo = cv2.resize(part, None, fx=random.uniform(0.5, 2), fy=random.uniform(0.5, 2))
+        expected = detector.detect_faces(photo)
+        assert_equal(found(engine, photo), expected)
+        seen += len(expected)
+    assert seen > ROUNDS / 10
+
+
 @pytest.mark.parametrize(
     ("name", "faces"), [("a portrait", 1), ("several faces", 3), ("no face", 0)]
 )
@@ -184,6 +201,18 @@ def test_normalisation_is_inside_the_three_models(plan: headrace.CompiledPlan) -
     for model in ("propose", "refine", "decide"):
         (line,) = [line for line in explained if f"segment {model} " in line]
         assert f"image.normalize + core.transpose + {model} " in line
+
+
+@pytest.mark.parametrize("name", ["several faces", "white"])
+def test_what_is_inside_the_models_changes_no_bit(name: str, engine: Engine) -> None:
+    plan = compile_source(read_source(EXAMPLE / "faces.pipe", "faces.pipe"), optimise=False)
+    plain = Engine(plan, EngineConfig(workers=1, intra_op_threads=1))
+    photo = QUICK[name]()
+    apart, inside = found(plain, photo), found(engine, photo)
+    plain.close()
+    assert apart.keys() == inside.keys()
+    for result, value in apart.items():
+        np.testing.assert_array_equal(inside[result], value)
 
 
 def test_what_the_example_says_of_itself_holds() -> None:

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 import headrace
+from headrace.compiler import compile_source
 from headrace.dsl.read import read_source
+from headrace.runtime.engine import Engine
+from headrace.runtime.request import Request
 from headrace.testing import run_tests
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "text"
@@ -98,6 +101,16 @@ def test_the_mean_of_tokens_is_taken_inside_the_model() -> None:
     plan = headrace.compile(EXAMPLE / "topic.pipe").plan
     explained = dict(plan.explanation)["plan"]
     assert "segment embed · onnx · embed + nn.pool + nn.l2_normalize " in explained
+
+
+def test_what_is_inside_the_model_changes_little(app: headrace.App) -> None:
+    plan = compile_source(read_source(EXAMPLE / "topic.pipe", "topic.pipe"), optimise=False)
+    plain = Engine(plan)
+    answer = plain.call(Request("topic", {"prompt": PROMPTS[0]}))
+    plain.close()
+    ours = app.topic(prompt=PROMPTS[0])
+    assert answer.outputs["topic"] == ours.topic
+    np.testing.assert_allclose(np.asarray(answer.outputs["near"]), ours.near, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "count"), [("topic", 2), ("text", 3)])
