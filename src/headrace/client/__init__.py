@@ -19,7 +19,8 @@ class Client:
     """Calls may come from any thread. What a pipeline takes is asked of the server once."""
 
     def __init__(self, address: str, timeout: float | None = None) -> None:
-        """`address` is `grpc://host:port` or `http://host:port`; `timeout` in seconds, a call."""
+        """`address` is `grpc://`, `http://` or `https://` and host:port; `timeout` in seconds, a
+        call."""
         self._wire = _connect(address, timeout)
         self._pipelines: dict[str, RemotePipeline] = {}
 
@@ -56,8 +57,8 @@ def _connect(address: str, timeout: float | None) -> Wire:
         from .grpc import GrpcWire
 
         return GrpcWire(url.netloc, timeout)
-    if url.scheme == "http" and url.hostname:
+    if url.scheme in ("http", "https") and url.hostname:
         from .http import HttpWire
 
-        return HttpWire(url.hostname, url.port or 80, timeout)
+        return HttpWire(url.hostname, url.port, timeout, secure=url.scheme == "https")
     raise ValueError(f"{address!r} is no address: write grpc://host:port or http://host:port")

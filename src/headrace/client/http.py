@@ -3,7 +3,13 @@
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from http.client import HTTPConnection, HTTPException, HTTPResponse, RemoteDisconnected
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    RemoteDisconnected,
+)
 from typing import Any
 from urllib.parse import quote
 
@@ -20,8 +26,10 @@ _CODES = {400: Code.INVALID, 404: Code.NOT_FOUND, 501: Code.UNSUPPORTED, 503: Co
 class HttpWire:
     """One connection; calls of several threads take turns."""
 
-    def __init__(self, host: str, port: int, timeout: float | None) -> None:
-        self._connection = HTTPConnection(host, port, timeout=timeout)
+    def __init__(self, host: str, port: int | None, timeout: float | None, *, secure: bool) -> None:
+        """`port` None is the scheme's own; `secure` is for TLS."""
+        kind = HTTPSConnection if secure else HTTPConnection
+        self._connection = kind(host, port, timeout=timeout)
         self._turn = threading.Lock()
 
     def config(self, model: str) -> Mapping[str, Any]:  # Any: JSON
