@@ -11,10 +11,11 @@ with `control` for branches and walks, `iterate` for loops and streams, `attempt
 dimensions; `stage` is what work asks for; `blame` gives failures an address. `sequences` and
 `turns` keep states between requests.
 
-Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
-and `batcher` decide, `jobs` does, `threads` waits, `pending` is the future, `streams` hold what has
-been emitted; `simulate` puts a fake clock in place of threads, `measure` finds out what models
-take, with rows of samples or `stand_ins`. `metrics` counts. `record` is what an embedded call returns.
+Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`:
+`scheduler` and `batcher` decide, `jobs` does, `threads` waits, `pending` is the future, `streams`
+hold what has been emitted; `simulate` puts a fake clock in place of threads, `measure` finds out
+what models take, with rows of samples or `stand_ins`. `metrics` counts. `record` is what an
+embedded call returns.
 
 Front ends. `server` (`server_config`, `fronts`) serves a `service` of engines: `http`
 (`http_routes`, `compression`) and `grpc` speak `protocols`, `awaiting` waits for futures,
