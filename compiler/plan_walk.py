@@ -1,4 +1,4 @@
-"""The steps of a plan, those of inner blocks included."""
+"""What the steps of a plan read, write and hold, those of inner blocks included."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -31,6 +31,42 @@ def blocks_of(step: Step) -> tuple[Block, ...]:
             return (step.body, step.orelse)
         case CallStep() | EmitStep() | TransferStep() | CheckStep():
             return ()
+        case _:
+            assert_never(step)
+
+
+def inputs_of(step: Step) -> tuple[int, ...]:
+    """Return the slots that a step itself reads; what its blocks capture is theirs."""
+    match step:
+        case CallStep() | EmitStep():
+            return step.inputs
+        case TransferStep():
+            return (step.source,)
+        case CheckStep():
+            return tuple(slot for _, slot, _ in step.sizes)
+        case BranchStep():
+            return (step.condition,)
+        case SwitchStep():
+            return (step.subject,)
+        case EachStep():
+            return step.iterables
+        case LoopStep():
+            return (step.maximum, *step.carried)
+        case TryStep():
+            return ()
+        case _:
+            assert_never(step)
+
+
+def outputs_of(step: Step) -> tuple[int, ...]:
+    """Return the slots that a step writes."""
+    match step:
+        case TransferStep():
+            return (step.target,)
+        case CheckStep() | EmitStep():
+            return ()
+        case CallStep() | BranchStep() | SwitchStep() | EachStep() | LoopStep() | TryStep():
+            return step.outputs
         case _:
             assert_never(step)
 

@@ -30,7 +30,7 @@ from .plan import (
     TransferStep,
     TryStep,
 )
-from .plan_walk import steps_of
+from .plan_walk import inputs_of, outputs_of, steps_of
 
 
 def verify_plan(plan: Plan) -> None:
@@ -130,44 +130,13 @@ def _verify_block(block: Block, outside: frozenset[int], segments: tuple[Segment
     freed: set[int] = set()
     for step, last in zip(block.steps, block.last_uses, strict=True):
         live = frozenset(made - freed)
-        _require(live.issuperset(_inputs(step)), f"{step.place}: a step uses a slot without value")
+        given = live.issuperset(inputs_of(step))
+        _require(given, f"{step.place}: a step uses a slot without value")
         _verify_step(step, live, segments)
-        make(_outputs(step))
+        make(outputs_of(step))
         freed.update(last)
         _require(freed <= made, "a slot is freed before it has a value")
     _require(set(block.results) <= made - freed, "a result has no value")
-
-
-def _inputs(step: Step) -> tuple[int, ...]:
-    match step:
-        case CallStep():
-            return step.inputs
-        case BranchStep():
-            return (step.condition,)
-        case SwitchStep():
-            return (step.subject,)
-        case EachStep():
-            return step.iterables
-        case LoopStep():
-            return (step.maximum, *step.carried)
-        case TryStep():
-            return ()
-        case EmitStep():
-            return step.inputs
-        case TransferStep():
-            return (step.source,)
-        case CheckStep():
-            return tuple(slot for _, slot, _ in step.sizes)
-
-
-def _outputs(step: Step) -> tuple[int, ...]:
-    match step:
-        case TransferStep():
-            return (step.target,)
-        case CheckStep() | EmitStep():
-            return ()
-        case _:
-            return step.outputs
 
 
 def _verify_step(step: Step, live: frozenset[int], segments: tuple[Segment, ...]) -> None:

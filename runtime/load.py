@@ -8,14 +8,13 @@ from typing import TypeAlias, assert_never
 
 from ..compiler.plan import (
     Batching,
-    Block,
     OnnxSegment,
     OpSegment,
     Plan,
     PythonSegment,
     Segment,
-    TransferStep,
 )
+from ..compiler.plan_walk import copies_of
 from ..stdlib.catalog import Catalog, load_catalog
 from .backends.onnx import OnnxSession
 from .backends.python import PythonStage, Sources
@@ -25,7 +24,6 @@ from .devices.device import Device
 from .instance import OnnxStage
 from .load_error import BAD_SOURCE, NO_OP, LoadError
 from .op_stage import OpStage
-from .prune import blocks_of
 from .stage import Policy, Stage, StageError
 from .transfer import TransferStage
 
@@ -55,7 +53,7 @@ class Stages:
             self.all.append(self._stage(segment, ops))
         self._transfers: dict[str, Stage] = {}
         for pipeline in plan.pipelines:
-            for device in _transfer_targets(pipeline.body):
+            for device in copies_of(pipeline.body):
                 if device not in self._transfers:
                     stage = TransferStage(self.device(device), len(self.all))
                     self._transfers[device] = stage
@@ -141,11 +139,3 @@ def _policy(segment: OnnxSegment | PythonSegment) -> Policy | None:
     rows = segment.group or 1
     batching = segment.batching or Batching(rows, 0.0, ())
     return Policy(batching, segment.queueing, instances)
-
-
-def _transfer_targets(block: Block) -> list[str]:
-    found = [step.device for step in block.steps if isinstance(step, TransferStep)]
-    for step in block.steps:
-        for inner in blocks_of(step):
-            found += _transfer_targets(inner)
-    return found

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 
 from ..compiler.plan import Block as PlannedBlock
 from ..compiler.plan import PipelinePlan, TryStep
+from ..compiler.plan_walk import segments_of, steps_of
 from ..stdlib.op import Item
 from .accept import Acceptor, Presenter, show_signature
 from .bind import bind_block
 from .flow import ONE, Block, Flow, Group
 from .op_stage import OpStage
-from .prune import blocks_of, prune, segments_of
+from .prune import prune
 from .request import InSequence, RequestError
 from .rows import Rows
 from .sequences import Turn
@@ -137,9 +138,7 @@ class Prepared:
 def _limited(block: PlannedBlock, stages: Sequence[Stage]) -> frozenset[int]:
     """Return the models and functions that run under a time limit of a `try`."""
     found: set[int] = set()
-    for step in block.steps:
-        for inner in blocks_of(step):
-            found |= _limited(inner, stages)
+    for step in steps_of(block):
         if isinstance(step, TryStep) and step.within is not None:
             called = segments_of(step.body)
             found |= {one for one in called if not isinstance(stages[one], OpStage)}

@@ -19,6 +19,7 @@ from ..compiler.plan import (
     TransferStep,
     TryStep,
 )
+from ..compiler.plan_walk import blocks_of, inputs_of, outputs_of
 
 
 def prune(block: Block, wanted: tuple[int, ...]) -> Block:
@@ -49,38 +50,6 @@ def prune(block: Block, wanted: tuple[int, ...]) -> Block:
     )
 
 
-def outputs_of(step: Step) -> tuple[int, ...]:
-    """Return the slots that a step writes."""
-    match step:
-        case TransferStep():
-            return (step.target,)
-        case CheckStep() | EmitStep():
-            return ()
-        case CallStep() | BranchStep() | SwitchStep() | EachStep() | LoopStep() | TryStep():
-            return step.outputs
-
-
-def segments_of(block: Block) -> set[int]:
-    """Return the segments that a block calls, those of its nested blocks among them."""
-    found = {step.segment for step in block.steps if isinstance(step, CallStep)}
-    return found.union(*(segments_of(inner) for step in block.steps for inner in blocks_of(step)))
-
-
-def blocks_of(step: Step) -> list[Block]:
-    """Return the blocks inside a step."""
-    match step:
-        case CallStep() | EmitStep() | TransferStep() | CheckStep():
-            return []
-        case BranchStep():
-            return [step.then, step.orelse]
-        case SwitchStep():
-            return [*(block for _, block in step.cases), step.default]
-        case EachStep() | LoopStep():
-            return [step.body]
-        case TryStep():
-            return [step.body, step.orelse]
-
-
 def _needed(block: Block, results: set[int]) -> set[int]:
     needed = set(results)
     for step in reversed(block.steps):
@@ -90,29 +59,8 @@ def _needed(block: Block, results: set[int]) -> set[int]:
 
 
 def _inputs_of(step: Step) -> set[int]:
-    match step:
-        case CallStep():
-            return set(step.inputs)
-        case TransferStep():
-            return {step.source}
-        case CheckStep():
-            return {slot for _, slot, _ in step.sizes}
-        case BranchStep():
-            return {step.condition}.union(*map(_captured, blocks_of(step)))
-        case SwitchStep():
-            return {step.subject}.union(*map(_captured, blocks_of(step)))
-        case EachStep():
-            return set(step.iterables) | _captured(step.body)
-        case LoopStep():
-            return {step.maximum, *step.carried} | _captured(step.body)
-        case TryStep():
-            return _captured(step.body) | _captured(step.orelse)
-        case EmitStep():
-            return set(step.inputs)
-
-
-def _captured(block: Block) -> set[int]:
-    return {outer for outer, _ in block.captures}
+    captured = (outer for block in blocks_of(step) for outer, _ in block.captures)
+    return {*inputs_of(step), *captured}
 
 
 def _narrow(step: Step, wanted: tuple[int, ...]) -> Step:

@@ -22,6 +22,7 @@ from headrace.compiler.plan import (
     Segment,
     Step,
 )
+from headrace.compiler.plan_walk import outputs_of
 from headrace.dsl.types import (
     DimVar,
     DType,
@@ -31,7 +32,6 @@ from headrace.dsl.types import (
     TensorType,
     Type,
 )
-from headrace.runtime.prune import outputs_of
 from headrace.stdlib.op import Literal
 
 HERE = Place("toy.pipe", 3, 5, "y = f(x)")
