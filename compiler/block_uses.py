@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..dsl.types import Dim, DimArith, DimVar, TensorType
-from .graph import Check, Constant, Node, Region, Value
+from .graph import Check, Constant, For, Node, Region, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class BlockUses:
     """What a region reads, each once, in the order of first use.
 
     `read_by` holds what a node reads of its own region and those around, through its regions and
-    for its checks too. `checks` are those that can fail, with where their sizes are found.
+    for its checks too. `checks` are those that can fail, with where their sizes are found; `sizes`
+    are those that the results of a `for` have even when there is no item.
     """
 
     captured: dict[Value, None] = field(default_factory=dict[Value, None])
@@ -29,6 +30,9 @@ class BlockUses:
     read_by: dict[Node, dict[Value, None]] = field(default_factory=dict[Node, "dict[Value, None]"])
     checks: dict[Node, list[tuple[Check, tuple[SizeSource, ...]]]] = field(
         default_factory=dict[Node, "list[tuple[Check, tuple[SizeSource, ...]]]"]
+    )
+    sizes: dict[Node, tuple[SizeSource, ...]] = field(
+        default_factory=dict[Node, "tuple[SizeSource, ...]"]
     )
 
 
@@ -62,6 +66,9 @@ class Uses:
             for inner in node.regions:
                 self._walk(inner, sizes)
                 reads.update(dict.fromkeys(self._found[inner].captured))
+            if isinstance(node.kind, For):
+                uses.sizes[node] = _sizes_of_none(node.outputs, sizes)
+                reads.update(dict.fromkeys(source.value for source in uses.sizes[node]))
             _learn(node.outputs, sizes)
             for check in node.checks:
                 if _always_holds(check):
@@ -91,6 +98,15 @@ def _learn(values: tuple[Value, ...], sizes: dict[DimVar, SizeSource]) -> None:
             for axis, dim in enumerate(value.type.dims):
                 if isinstance(dim, DimVar):
                     sizes.setdefault(dim, SizeSource(dim, value, axis))
+
+
+def _sizes_of_none(
+    values: tuple[Value, ...], sizes: dict[DimVar, SizeSource]
+) -> tuple[SizeSource, ...]:
+    """Return where the names in the items of lists are found, those that are found at all."""
+    dims = [dim for v in values if isinstance(v.type, TensorType) for dim in v.type.dims[1:]]
+    found = dict.fromkeys(name for dim in dims for name in _names(dim) if name in sizes)
+    return tuple(sizes[name] for name in found)
 
 
 def _sources(check: Check, sizes: dict[DimVar, SizeSource]) -> tuple[SizeSource, ...] | None:

@@ -148,7 +148,8 @@ class EachStep:
     """Walk lists side by side: the items of all rows form one group in which `body` runs.
 
     `body.params` take one item of each iterable. With `filtered` the last of `body.results` says
-    which items are kept. `result_types` are the types of the outputs (for empty ones).
+    which items are kept. `result_types` are the types of the outputs (for empty ones), and `sizes`
+    says where names in them are found: the length of axis `axis` of slot `slot`.
     """
 
     iterables: tuple[int, ...]
@@ -157,6 +158,7 @@ class EachStep:
     outputs: tuple[int, ...]
     result_types: tuple[Type, ...]
     place: Place
+    sizes: tuple[tuple[DimVar, int, int], ...] = ()  # name, slot, axis
 
 
 @dataclass(frozen=True, slots=True)

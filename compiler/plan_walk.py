@@ -49,7 +49,7 @@ def inputs_of(step: Step) -> tuple[int, ...]:
         case SwitchStep():
             return (step.subject,)
         case EachStep():
-            return step.iterables
+            return (*step.iterables, *(slot for _, slot, _ in step.sizes))
         case LoopStep():
             return (step.maximum, *step.carried)
         case TryStep():

@@ -8,9 +8,10 @@ that a model used twice is loaded once; their dimensions are numbered anew to ma
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
-from .block_uses import BlockUses, Uses
+from ..dsl.types import DimVar
+from .block_uses import BlockUses, SizeSource, Uses
 from .graph import (
     Check,
     Constant,
@@ -50,6 +51,9 @@ from .plan import (
 )
 from .plan import Check as PlannedCheck
 from .segments import Segments
+
+Sizes: TypeAlias = tuple[tuple[DimVar, int, int], ...]
+"""Where names of dimensions are found: name, slot, axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,8 @@ class _Planning:
                 continue
             outputs = take(node.outputs)
             before, after = self._checks(node, uses, slots)
-            steps += [*before, self._step(node, slots, outputs), *after]
+            sizes = _found(uses.sizes.get(node, ()), slots)
+            steps += [*before, self._step(node, slots, outputs, sizes), *after]
             read = (slots[v] for v in uses.read_by[node] if v not in uses.constants)
             last.update(dict.fromkeys((*outputs, *read), len(steps) - 1))
         results = tuple(slots[value] for value in region.results)
@@ -139,7 +144,9 @@ class _Planning:
             params, captures, constants, tuple(steps), results, len(slots), tuple(map(tuple, freed))
         )
 
-    def _step(self, node: Node, slots: dict[Value, int], outputs: tuple[int, ...]) -> Step:
+    def _step(
+        self, node: Node, slots: dict[Value, int], outputs: tuple[int, ...], sizes: Sizes
+    ) -> Step:
         inputs = tuple(slots[value] for value in node.inputs)
         place = place_of(node.span, self.directory)
         blocks = tuple(self.block(region, slots) for region in node.regions)
@@ -154,7 +161,7 @@ class _Planning:
                 return SwitchStep(inputs[0], arms, blocks[-1], outputs, place)
             case For(filtered=filtered):
                 types = tuple(value.type for value in node.outputs)
-                return EachStep(inputs, blocks[0], filtered, outputs, types, place)
+                return EachStep(inputs, blocks[0], filtered, outputs, types, place, sizes)
             case Loop(stops=stops):
                 return LoopStep(inputs[0], inputs[1:], blocks[0], stops, outputs, place)
             case Try(within=within):
@@ -176,10 +183,14 @@ class _Planning:
         before: list[Step] = []
         after: list[Step] = []
         for check, sizes in uses.checks.get(node, ()):
-            found = tuple((size.name, slots[size.value], size.axis) for size in sizes)
+            found = _found(sizes, slots)
             made = any(size.value in node.outputs for size in sizes)
             (after if made else before).append(CheckStep(planned(check), found, node.stage, place))
         return before, after
+
+
+def _found(sizes: Iterable[SizeSource], slots: dict[Value, int]) -> Sizes:
+    return tuple((size.name, slots[size.value], size.axis) for size in sizes)
 
 
 def planned(check: Check) -> PlannedCheck:

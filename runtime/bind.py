@@ -54,6 +54,7 @@ def bind_block(
                     planned.outputs,
                     planned.result_types,
                     planned.place,
+                    planned.sizes,
                 )
             case LoopStep():
                 return Loop(

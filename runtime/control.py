@@ -3,7 +3,7 @@
 `Compare` is here too: it looks at sizes, and asks for no work.
 """
 
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from .flow import Block, Flow, Group, Walk
 from .literals import empty_item
 from .request import Code, Fault
 from .rows import Rows, Value, scatter
-from .shapes import failed
+from .shapes import Bindings, failed
+
+Sizes: TypeAlias = tuple[tuple[DimVar, int, int], ...]
+"""Where names of dimensions are found: name, slot, axis."""
 
 
 class Switch:
@@ -74,7 +77,7 @@ def _reversed(cases: tuple[tuple[Literal, ...], ...]) -> list[tuple[int, tuple[L
 class Each:
     """Runs `body` once for a group made of the items of all rows' lists."""
 
-    __slots__ = ("_body", "_filtered", "_iterables", "_outputs", "_place", "_types")
+    __slots__ = ("_body", "_filtered", "_iterables", "_outputs", "_place", "_sizes", "_types")
 
     def __init__(
         self,
@@ -84,17 +87,19 @@ class Each:
         outputs: tuple[int, ...],
         types: tuple[Type, ...],
         place: Place,
+        sizes: Sizes,
     ) -> None:
         self._iterables, self._body, self._filtered = iterables, body, filtered
-        self._outputs, self._types, self._place = outputs, types, place
+        self._outputs, self._types, self._place, self._sizes = outputs, types, place, sizes
 
     def walk(self, slots: list[Rows], group: Group) -> Walk:
         lists = [slots[slot] for slot in self._iterables]
         lengths = [self._length(lists, group, row) for row in range(group.count)]
         parents = [row for row, length in enumerate(lengths) for _ in range(length)]
         if not parents:
+            known = [sizes_of(self._sizes, slots, row) for row in range(group.count)]
             for slot, kind in zip(self._outputs, self._types, strict=True):
-                slots[slot] = Rows.of([empty_item(kind) for _ in lengths])
+                slots[slot] = Rows.of([empty_item(kind, sizes) for sizes in known])
             return
         positions = [position for length in lengths for position in range(length)]
         items = Group(len(parents), group, parents, positions)
@@ -104,7 +109,7 @@ class Each:
             lengths = _lengths(parents, kept, group.count)
             results = [column.take(kept) for column in results[:-1]]
         for slot, kind, column in zip(self._outputs, self._types, results, strict=True):
-            slots[slot] = self._gather(column, kind, lengths, group)
+            slots[slot] = self._gather(column, kind, lengths, slots, group)
 
     def _length(self, lists: list[Rows], group: Group, row: int) -> int:
         lengths = [len(cast("list[Item]", column.item(row))) for column in lists]
@@ -113,7 +118,9 @@ class Each:
             raise self._fault(f"the lists walked side by side have {shown} items", group, row)
         return lengths[0]
 
-    def _gather(self, column: Rows, kind: Type, lengths: list[int], group: Group) -> Rows:
+    def _gather(
+        self, column: Rows, kind: Type, lengths: list[int], slots: list[Rows], group: Group
+    ) -> Rows:
         gathered: list[Value] = []
         start = 0
         for row, length in enumerate(lengths):
@@ -127,7 +134,7 @@ class Each:
                 except ValueError as error:
                     raise self._fault(f"expected {kind}, but {error}", group, row) from error
             else:
-                gathered.append(empty_item(kind))
+                gathered.append(empty_item(kind, sizes_of(self._sizes, slots, row)))
         return Rows.of(gathered)
 
     def _fault(self, message: str, group: Group, row: int) -> Fault:
@@ -139,18 +146,12 @@ class Compare:
 
     __slots__ = ("_check", "_place", "_sizes", "_stage")
 
-    def __init__(
-        self, check: Check, sizes: tuple[tuple[DimVar, int, int], ...], stage: str, place: Place
-    ) -> None:
+    def __init__(self, check: Check, sizes: Sizes, stage: str, place: Place) -> None:
         self._check, self._sizes, self._stage, self._place = check, sizes, stage, place
 
     def walk(self, slots: list[Rows], group: Group) -> Walk:
         for row in range(group.count):
-            bindings = {
-                name: cast("Array", slots[slot].item(row)).shape[axis]
-                for name, slot, axis in self._sizes
-            }
-            wrong = failed(self._check, bindings)
+            wrong = failed(self._check, sizes_of(self._sizes, slots, row))
             if wrong is not None:
                 raise Fault(
                     Code.FAILED,
@@ -161,6 +162,11 @@ class Compare:
                 )
         return
         yield  # a walk that asks for no work
+
+
+def sizes_of(sizes: Sizes, slots: list[Rows], row: int) -> Bindings:
+    """Return the named sizes as the values of a row have them."""
+    return {name: cast("Array", slots[slot].item(row)).shape[axis] for name, slot, axis in sizes}
 
 
 def _flat(column: Rows) -> Rows:

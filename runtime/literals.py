@@ -7,6 +7,7 @@ import numpy as np
 from ..dsl.types import DType, ListType, OptionalType, TensorType, Type, UnknownType
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Item, Literal
+from .shapes import Bindings, evaluate
 
 
 def literal_item(literal: Literal, kind: Type) -> Item:
@@ -32,9 +33,12 @@ def _tensor(literal: Literal, kind: TensorType) -> Item:
     return array
 
 
-def empty_item(kind: Type) -> Item:
-    """Return a tensor of no rows with the declared dtype and rank, or an empty list."""
+def empty_item(kind: Type, known: Bindings) -> Item:
+    """Return a tensor of no rows with the declared dtype and rank, or an empty list.
+
+    A size that nothing tells, as no item has been made, is 0.
+    """
     if isinstance(kind, TensorType) and kind.dims:
-        sizes = tuple(dim if isinstance(dim, int) else 0 for dim in kind.dims[1:])
+        sizes = tuple(max(evaluate(dim, known) or 0, 0) for dim in kind.dims[1:])
         return np.empty((0, *sizes), to_numpy(kind.dtype))
     return []

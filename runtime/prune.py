@@ -20,6 +20,7 @@ from ..compiler.plan import (
     TryStep,
 )
 from ..compiler.plan_walk import blocks_of, inputs_of, outputs_of
+from .shapes import names
 
 
 def prune(block: Block, wanted: tuple[int, ...]) -> Block:
@@ -82,11 +83,14 @@ def _narrow(step: Step, wanted: tuple[int, ...]) -> Step:
             return replace(step, cases=cases, default=default, outputs=outputs)
         case EachStep():
             keep = (len(step.body.results) - 1,) if step.filtered else ()
+            types = tuple(step.result_types[index] for index in wanted)
+            named = set(names(types))
             return replace(
                 step,
                 body=prune(step.body, wanted + keep),
                 outputs=tuple(step.outputs[index] for index in wanted),
-                result_types=tuple(step.result_types[index] for index in wanted),
+                result_types=types,
+                sizes=tuple(size for size in step.sizes if size[0] in named),
             )
 
 

@@ -213,3 +213,31 @@ def test_outputs_are_names(app: App) -> None:
             app.ocr(x=[1.0], outputs=wrong)
         with pytest.raises(TypeError, match="outputs are names of results"):
             app.ocr.submit(x=[1.0], outputs=wrong)
+
+
+def test_a_walk_over_nothing_gives_the_sizes_that_are_known() -> None:
+    source = """
+pipeline p(x: f32[M, N], w: f32[N, K], least: f32) -> (
+    kept: f32[S, N],
+    nested: f32[M, N],
+    product: f32[M, K],
+    wide: f32[M, 2 * N],
+) {
+    some = for row in x { yield row when row[0] > least }
+    every = for row in x {
+        cells = for cell in row { yield cell + 1.0 }
+        yield row = cells, wide = concat(row, row)
+    }
+    return kept = some, nested = every.row, product = every.row @ w, wide = every.wide
+}
+"""
+    with headrace.load(source, workers=1) as app:
+        w = np.ones((3, 4), np.float32)
+        none = app(x=np.ones((0, 3), np.float32), w=w, least=0.0)
+        assert [value.shape for value in none] == [(0, 3), (0, 3), (0, 4), (0, 6)]
+        some = app(x=np.ones((2, 3), np.float32), w=w, least=2.0)
+        assert [value.shape for value in some] == [(0, 3), (2, 3), (2, 4), (2, 6)]
+        submitted = app.p.submit(x=np.ones((2, 0), np.float32), w=w[:0], least=0.0, outputs="wide")
+        assert submitted.result(20).wide.shape == (2, 0)
+        only = app(x=np.ones((0, 3), np.float32), w=w, least=0.0, outputs=["nested"])
+        assert only.nested.shape == (0, 3)
