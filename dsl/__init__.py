@@ -2,11 +2,12 @@
 
 In order of control flow: `source` is text with places in it and `read` gets it from files; `lexer`
 cuts it into items of tokens (`token`, `literals`); `parse` reads each by `grammar.lark` with
-`build_code` and `build_items` into the tree of `ast`, no deeper than `depth` (`recursion`) lets it.
-`lexical_errors` and `syntax_errors` (`situation`, `syntax_rules`) say what is wrong, as values of
-`diagnostic` with pages in `errors/` (`pages`) that `render` shows (`cells`); `nearest` finds what
-was meant. `format` prints a tree in its canonical form (`format_code`, `format_rows`, `layout`).
-`types` and `dims` (on `linear`) are what the checker, the compiler and the runtime speak of.
+`build_code` (`sends`) and `build_items` into the tree of `ast`, no deeper than `depth`
+(`recursion`) lets it. `lexical_errors` and `syntax_errors` (`situation`, `syntax_rules`) say what
+is wrong, as values of `diagnostic` with pages in `errors/` (`pages`) that `render` shows (`cells`);
+`nearest` finds what was meant. `format` prints a tree in its canonical form (`format_code`,
+`format_rows`, `layout`). `types` and `dims` (on `linear`) are what the checker, the compiler and
+the runtime speak of.
 """
 
 if __name__ == "dsl":

@@ -18,8 +18,8 @@ what models take, with rows of samples or `stand_ins`. `metrics` counts. `record
 embedded call returns.
 
 Front ends. `server` (`server_config`, `fronts`) serves a `service` of engines: `http`
-(`http_routes`, `compression`) and `grpc` speak `protocols`, `awaiting` waits for futures,
-`exposition` shows metrics.
+(`http_protocol`, `http_routes`, `compression`) and `grpc` speak `protocols`, `awaiting` waits for
+futures, `exposition` shows metrics.
 """
 
 if __name__ == "runtime":

@@ -1,8 +1,11 @@
-"""The passes, one a file: simplify, then fuse, then place.
+"""The passes, one a file, in the order in which they run: simplify, then fuse, then place.
 
 fold_constants                calls whose arguments are known become constants
 merge_common_subexpressions   what is computed twice is computed once
 drop_dead_code                what feeds nothing goes away
+drop_unread_outputs           outputs of models that nothing reads are not made
 glue_into_models              ops around a model become nodes of the model's own graph
 merge_models                  models that feed each other become one model
+merge_siblings                models side by side on one input become one model
+place_transfers               values are copied where they cross to another device
 """

@@ -1,1 +1,4 @@
-"""Backends: what runs a segment, one kind a file. onnx.py · python.py · python_model.py"""
+"""Backends: what runs a segment, one kind a file.
+
+onnx.py (ONNX Runtime) · python.py (functions) · python_model.py (classes, made once per instance)
+"""

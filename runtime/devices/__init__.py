@@ -1,6 +1,7 @@
 """Devices: memory and copies, one kind a file.
 
-device.py (what a device, a buffer and a view are) · host.py (`cpu`) · sim.py (`sim`, for tests)
+device.py (what a device, a buffer and a view are) · host.py (`cpu`) · gpu.py (`gpu:0`) · sim.py
+(`sim`, for tests)
 """
 
 from importlib import import_module

@@ -3,6 +3,10 @@
 `compile` makes a plan of a `.pipe` source, `load` makes an `App` of a plan. Importing the package
 starts no thread, reads no file and takes no device; what a name needs is imported at its first
 use.
+
+In order of control flow: `cli` is the command line; `app` compiles, loads and calls, `sequence`
+calls a pipeline with state; `testing` runs a file's tests, with `expect` for what they say;
+`client` calls a server. Links lead to the packages below: `runtime`, `compiler`, `stdlib`, `dsl`.
 """
 
 from importlib import import_module

@@ -1,5 +1,12 @@
 """Extensions of the protocol, one a file; `NAMES` in it is what server metadata says.
 
+parameters           free parameters of a request, which stages may read
+schedule_policy      a request's own time limit and priority
+sequence             requests whose pipeline keeps state from one to the next
+binary_tensor_data   raw tensors behind the JSON of an HTTP body
+decoupled            models that answer a request any number of times
+model_configuration  what a pipeline is, in the words of the protocol
+
 An extension that is not here is not served: its parameters, routes and calls are refused by name.
 """
 

@@ -3,18 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ....compiler.plan import (
-    Block,
-    BranchStep,
-    CallStep,
-    EachStep,
-    LoopStep,
-    OnnxSegment,
-    PythonSegment,
-    Segment,
-    SwitchStep,
-    TryStep,
-)
+from ....compiler.plan import OnnxSegment, PythonSegment, Segment
+from ....compiler.plan_walk import segments_of
 from ....dsl.types import DType, TensorType
 from ..datatypes import DATATYPES
 from ..forms import Form
@@ -90,27 +80,8 @@ def _tensors(form: Form) -> Iterator[dict[str, Any]]:  # Any: JSON
 
 def _segments(model: Model) -> tuple[Segment, ...]:
     """Return the segments that the pipeline runs, in the order of the plan."""
-    used = set(_called(model.pipeline.body))
+    used = set(segments_of(model.pipeline.body))
     return tuple(segment for i, segment in enumerate(model.plan.segments) if i in used)
-
-
-def _called(block: Block) -> Iterator[int]:
-    for step in block.steps:
-        match step:
-            case CallStep():
-                yield step.segment
-            case BranchStep():
-                yield from (*_called(step.then), *_called(step.orelse))
-            case SwitchStep():
-                for _, arm in step.cases:
-                    yield from _called(arm)
-                yield from _called(step.default)
-            case EachStep() | LoopStep():
-                yield from _called(step.body)
-            case TryStep():
-                yield from (*_called(step.body), *_called(step.orelse))
-            case _:
-                pass
 
 
 def _instances(model: Model) -> list[dict[str, Any]]:  # Any: JSON

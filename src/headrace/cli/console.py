@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from ..dsl.cells import cells
@@ -120,7 +121,7 @@ class Console:
 def _standing(stream: TextIO | None) -> TextIO:
     """Return a standard stream that takes any text: what its encoding lacks is escaped."""
     if stream is None:  # the caller has closed it
-        return open(os.devnull, "w")
+        return Path(os.devnull).open("w")
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
     return stream

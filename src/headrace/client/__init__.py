@@ -3,7 +3,8 @@
     client = Client("grpc://127.0.0.1:8001")
     page = client.ocr(photo=jpeg)
 
-`wire.py` is the seam to what carries a request; `grpc.py` and `http.py` carry it.
+`pipeline.py` is one of them; `wire.py` is the seam to what carries a request; `grpc.py` and
+`http.py` carry it.
 """
 
 from types import TracebackType
