@@ -73,6 +73,7 @@ def lower_statement(body: Body, statement: ast.Statement) -> None:
             body.problems.error(
                 "HR320", "`yield` is the last statement of a `for`, and stands nowhere else", span
             )
+            _misplaced(body, statement.fields, statement.when)
         case ast.Return(span=span):
             body.problems.error(
                 "HR320",
@@ -80,6 +81,7 @@ def lower_statement(body: Body, statement: ast.Statement) -> None:
                 span,
                 help="give the inner block a value, and return that",
             )
+            _misplaced(body, statement.fields, statement.when)
         case ast.Result():
             body.evaluate(statement.value)
 
@@ -132,6 +134,18 @@ def named_fields(
         else:
             found[binding.name.text] = binding
     return list(found.items())
+
+
+def _misplaced(body: Body, fields: tuple[ast.Binding, ...], when: ast.Expr | None) -> None:
+    """Find the mistakes within a statement that stands where it may not, and cause no others."""
+    for binding in fields:
+        body.evaluate(binding.value)
+        name = binding.name
+        if name is not None and body.scope.local(name.text) is None:
+            body.scope.give(name.text, BROKEN, name.span, body.problems)
+            body.scope.find(name.text)
+    if when is not None:
+        body.evaluate(when)
 
 
 def _assign(body: Body, statement: ast.Assign) -> None:
