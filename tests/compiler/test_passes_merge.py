@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import onnx
@@ -488,9 +488,9 @@ def test_a_thousand_stages_compile_in_a_few_seconds(make: Maker) -> None:
     for i in range(330):
         make.define(f"m{i}", layer(i % 5))
         value = make.op("math.add", make.op("math.neg", make.call(f"m{i}", value)), 1)
-    start = perf_counter()
+    start = process_time()
     optimized = optimize(make.graph(value))
-    assert perf_counter() - start < 10
+    assert process_time() - start < 10
     assert len(stages(optimized.graph)) == 1
 
 

@@ -43,7 +43,7 @@ from tests.compiler.draw_graphs import FUNCTIONS, Drawn, drawn_graphs
 from tests.compiler.evaluate import Evaluator
 
 SLOW_TO_DRAW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
-FEW = settings(max_examples=30, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+TRIES = settings(suppress_health_check=SLOW_TO_DRAW)
 
 SOURCE = b"def note(x):\n    return x\n\n\ndef double(x):\n    return x * 2\n"
 ENGINE = EngineConfig(workers=1, intra_op_threads=1)
@@ -105,7 +105,7 @@ def same(left: Item, right: Item) -> bool:
     return np.array_equal(np.asarray(left), np.asarray(right), equal_nan=True)
 
 
-@FEW
+@TRIES
 @given(placed_graphs())
 def test_everything_is_read_where_it_is_and_leaves_from_the_cpu(made: tuple[Drawn, Graph]) -> None:
     _, graph = made
@@ -114,7 +114,7 @@ def test_everything_is_read_where_it_is_and_leaves_from_the_cpu(made: tuple[Draw
     assert {homes[value] for value in graph.body.results} <= {"cpu"}
 
 
-@FEW
+@TRIES
 @given(placed_graphs())
 def test_a_plan_keeps_to_its_rules_and_its_file_keeps_the_plan(made: tuple[Drawn, Graph]) -> None:
     plan = planned(made[1])
@@ -122,7 +122,7 @@ def test_a_plan_keeps_to_its_rules_and_its_file_keeps_the_plan(made: tuple[Drawn
     assert to_bytes(read(to_bytes(plan))) == to_bytes(plan)
 
 
-@FEW
+@TRIES
 @given(placed_graphs())
 def test_running_the_plan_gives_what_the_graph_means(made: tuple[Drawn, Graph]) -> None:
     drawn, graph = made
@@ -138,7 +138,7 @@ def test_running_the_plan_gives_what_the_graph_means(made: tuple[Drawn, Graph]) 
     assert all(map(same, wanted, outputs.values()))
 
 
-@settings(FEW, max_examples=15)
+@settings(TRIES, max_examples=15)
 @given(placed_graphs())
 def test_a_picture_of_the_plan_has_a_card_for_each_step(made: tuple[Drawn, Graph]) -> None:
     plan = planned(made[1])

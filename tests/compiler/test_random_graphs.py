@@ -16,7 +16,7 @@ from tests.compiler.draw_graphs import FUNCTIONS, Drawn, drawn_graphs
 from tests.compiler.evaluate import Evaluator
 
 SLOW_TO_DRAW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
-CI = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW)
+CI = settings(derandomize=True, suppress_health_check=SLOW_TO_DRAW)
 
 
 def outcome(graph: Graph, inputs: tuple[Item, ...]) -> tuple[list[Item], list[str]]:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -115,9 +115,9 @@ def test_a_plain_source_leaves_the_interpreter_as_it_is() -> None:
 
 def test_a_thousand_stages_are_parsed_and_checked_in_a_second() -> None:
     codes(chain(10))
-    start = perf_counter()
+    start = process_time()
     assert codes(chain(1_000)) == []
-    assert perf_counter() - start < 4  # 0.4 s on an idle core; machines that run tests are not
+    assert process_time() - start < 2  # 0.4 s on an idle core; machines that run tests are not
 
 
 @pytest.mark.slow

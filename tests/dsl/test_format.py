@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -157,7 +157,6 @@ ITEM = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(some(ITEM, 0, 3))
 def test_a_formatted_program_is_the_same_program_and_stays_as_it_is(items: Any) -> None:
     module = ast.Module(items, span=SPAN)
@@ -167,7 +166,6 @@ def test_a_formatted_program_is_the_same_program_and_stays_as_it_is(items: Any) 
     assert format_module(again) == text
 
 
-@settings(max_examples=60, deadline=None)
 @given(some(ITEM, 1, 2), st.data())
 def test_comments_anywhere_are_kept_and_stay_where_they_are(items: Any, data: Any) -> None:
     lines = format_module(ast.Module(items, span=SPAN)).splitlines()

@@ -100,11 +100,12 @@ def test_what_is_no_image_names_the_stage_and_the_next_call_works(
 def test_pages_submitted_at_once_get_their_own_lines(
     app: headrace.App, page: Callable[[str], bytes]
 ) -> None:
-    photos = [page(name) for name in ("slanted", "blank", "slanted", "blank")]
-    expected = [app.ocr(photo=photo) for photo in photos]
-    futures = [app.ocr.submit(photo=photo) for photo in photos]
-    for future, alone in zip(futures, expected, strict=True):
-        found = future.result(timeout=60)
+    photos = {name: page(name) for name in ("slanted", "blank")}
+    expected = {name: app.ocr(photo=photo) for name, photo in photos.items()}
+    names = ("slanted", "blank", "slanted", "blank")
+    futures = [app.ocr.submit(photo=photos[name]) for name in names]
+    for future, name in zip(futures, names, strict=True):
+        found, alone = future.result(timeout=60), expected[name]
         assert found.text.tolist() == alone.text.tolist()
         np.testing.assert_array_equal(found.box, alone.box)
 

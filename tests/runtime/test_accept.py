@@ -222,7 +222,7 @@ types = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(types, anything)
 def test_any_value_is_converted_or_refused(declared: str, value: object) -> None:
     try:

@@ -293,4 +293,4 @@ class BatcherMachine(RuleBasedStateMachine):
 
 
 TestBatcherMachine = BatcherMachine.TestCase
-TestBatcherMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestBatcherMachine.settings = settings(stateful_step_count=30)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.compiler.plan import Batching, EachStep, Queueing
@@ -352,7 +352,6 @@ def fans(maximum: int) -> PlanMaker:
     return maker
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 1 << 30),
     workers=st.integers(1, 4),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace
@@ -204,7 +204,6 @@ def test_what_is_silent_is_forgotten_without_a_request() -> None:
     engine.close()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     workers=st.integers(1, 4),

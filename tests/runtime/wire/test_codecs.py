@@ -153,9 +153,9 @@ def test_malformed_elements_are_refused(raw: bytes) -> None:
 def test_b28_a_hundred_thousand_short_strings_are_decoded_in_under_a_second() -> None:
     model = toy_model("echo_string")
     raw = write_raw([f"w{i}" for i in range(100_000)])
-    start = time.perf_counter()
+    start = time.process_time()
     given = decode(model, message(model, ("x0", "BYTES", [100_000], raw)))
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert inputs_of(given)["x0"][99_999] == "w99999"
 
 
