@@ -4,8 +4,8 @@
 starts no thread, reads no file and takes no device; what a name needs is imported at its first
 use.
 
-In order of control flow: `cli` is the command line; `app` compiles, loads and calls, `sequence`
-calls a pipeline with state; `testing` runs a file's tests, with `expect` for what they say;
+In order of control flow: `cli` is the command line; `app` compiles and loads, `pipeline` calls,
+`sequence` calls what keeps state; `testing` runs a file's tests, with `expect` for what they say;
 `client` calls a server. Links lead to the packages below: `runtime`, `compiler`, `stdlib`, `dsl`.
 """
 
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from .app import App, CompiledPlan, Pipeline, compile, load
+    from .app import App, CompiledPlan, compile, load
     from .client import Client
     from .compiler.plan_file import PlanError
     from .dsl.diagnostic import CompileError
+    from .pipeline import Pipeline
     from .runtime.record import Record
     from .runtime.request import Code, Fault, RequestError
 
@@ -45,7 +46,7 @@ _HOMES = {
     "CompileError": ".dsl.diagnostic",
     "CompiledPlan": ".app",
     "Fault": ".runtime.request",
-    "Pipeline": ".app",
+    "Pipeline": ".pipeline",
     "PlanError": ".compiler.plan_file",
     "Record": ".runtime.record",
     "RequestError": ".runtime.request",

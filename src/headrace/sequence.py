@@ -13,7 +13,7 @@ from .runtime.record import Record
 from .runtime.request import InSequence
 
 if TYPE_CHECKING:
-    from .app import Pipeline
+    from .pipeline import Pipeline
 
 
 class Sequence:
