@@ -90,6 +90,11 @@ def lex(source: Source) -> Lexed:
     return _Lexer(source).run()
 
 
+def _line_before(source: Source, position: int) -> str:
+    """Return what stands in front of a position in its line."""
+    return source.text[source.text.rfind("\n", 0, position) + 1 : position]
+
+
 class _Lexer:
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -100,6 +105,7 @@ class _Lexer:
         self.brackets: list[Token] = []
         self.braces: list[int] = []  # where in `brackets` those are that open blocks
         self.line_ended = False
+        self.shallow: tuple[Span, Span] | None = None  # a block, and what closed it too far left
 
     def run(self) -> Lexed:
         text = self.source.text
@@ -240,8 +246,15 @@ class _Lexer:
             if len(self.diagnostics) < errors.LIMIT:
                 self.diagnostics.append(unclosed)
             self.chunk.broken = True
-        self.pop()
+        opened = self.pop()
+        if self.shallow is None and token.type == "RBRACE" and self.is_left_of(token, opened):
+            self.shallow = opened.span, token.span
         return True
+
+    def is_left_of(self, closer: Token, opener: Token) -> bool:
+        """Whether a bracket begins a line that is indented less than that of its opener."""
+        closing, opening = (_line_before(self.source, one.start) for one in (closer, opener))
+        return not closing.strip() and len(closing) < len(opening) - len(opening.lstrip())
 
     def close_line(self, end: int) -> None:
         """Close what was opened on the line of a string that swallowed its closing brackets."""
@@ -278,9 +291,13 @@ class _Lexer:
     def end_chunk(self) -> None:
         if self.brackets:
             *outer, inner = (bracket.span for bracket in self.brackets)
-            self.diagnostics.append(errors.never_closed(inner, outer))
+            if self.shallow is not None and self.brackets[-1].type == "LBRACE":
+                self.diagnostics.append(errors.closed_too_far_left(*self.shallow))
+            else:
+                self.diagnostics.append(errors.never_closed(inner, outer))
             self.chunk.broken = True
             self.brackets, self.braces = [], []
+        self.shallow = None
         if self.chunk.tokens:
             self.chunks.append(self.chunk)
             self.chunk = Chunk()

@@ -142,6 +142,15 @@ def unclosed(opener: Span, closer: Span) -> Diagnostic:
     )
 
 
+def closed_too_far_left(opener: Span, closer: Span) -> Diagnostic:
+    return Diagnostic(
+        "HR007",
+        f"`{opener.text}` is never closed",
+        Label(opener, "opened here"),
+        (Label(closer, f"this `{closer.text}` is meant for a block further out, by its place"),),
+    )
+
+
 def never_closed(inner: Span, outer: Sequence[Span]) -> Diagnostic:
     return Diagnostic(
         "HR007",

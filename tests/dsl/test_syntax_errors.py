@@ -180,3 +180,22 @@ def test_a_mistake_in_a_statement(text: str, code: str, column: int, message: st
         column,
         message,
     )
+
+
+def test_a_block_that_is_not_closed_is_found_by_how_lines_are_indented():
+    text = """
+pipeline p(x: f32[N]) -> (y: f32[N]) {
+    a = for v in x { yield v
+    b = for v in x {
+        yield v + 1.0
+    }
+    return y = a + b
+}
+
+pipeline q(x: f32) -> (y: f32) { return y = x }
+"""
+    with pytest.raises(CompileError) as caught:
+        parse(Source("p.pipe", text))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.primary.span.line, found.primary.span.column) == ("HR007", 3, 20)
+    assert found.secondary[0].span.line == 8
