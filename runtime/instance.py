@@ -1,10 +1,12 @@
 """An ONNX segment on a device: stacks the rows of an execution, runs the session, splits again.
 
-An instance owns one session. Rows of one execution have equal shapes; one row is not copied. An
+An instance owns one session. Rows of one execution have equal shapes, or are filled up to such
+where model and schedule say so (`padding.py`); one row is not copied. An
 input without a batch axis must be the same for all rows that run together.
 """
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +18,7 @@ from ..stdlib.op import Array
 from .backends.onnx import OnnxSession, reason
 from .devices.device import Device, View
 from .metrics import StageCell
+from .padding import Padder
 from .rows import Rows, Value, as_array
 from .shapes import Bindings, bind, evaluate, failed
 from .stage import Part, Policy, StageError, classes, run_parts, timed_run
@@ -49,6 +52,8 @@ class OnnxStage:
         self._axes = segment.output_axes
         self._leading = all(axis == 0 for axis in segment.output_axes)
         self._checks = segment.checks
+        padding = segment.batching.padding if segment.batching is not None else None
+        self._padder = Padder(segment, padding) if padding is not None else None
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if count == 1:
@@ -57,6 +62,10 @@ class OnnxStage:
             parts = [Part(None, None, tuple(columns), count)]
             return run_parts(self, parts, count, 1, cell)
         parts = self.split(columns, count)
+        if self._padder is not None and len(parts) > 1:
+            parts = self._padder.join(parts, columns, self._limit)
+            for part in parts:
+                cell.padded += self._short(part.columns, part.count)
         try:
             return run_parts(self, parts, count, self._limit, cell)
         except StageError as error:
@@ -66,6 +75,7 @@ class OnnxStage:
             return run_parts(self, parts, count, 1, cell)
 
     def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        cell.padded += self._short(columns, count)
         return timed_run(self, columns, count, cell)
 
     def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
@@ -73,11 +83,29 @@ class OnnxStage:
             column.is_shared or (axis is not None and column.is_stacked)
             for (_, axis, _, _), column in zip(self._inputs, columns, strict=True)
         ):
-            return [Part(self._key(columns, 0), None, tuple(columns), count)]
-        return classes(columns, count, self._key)
+            return [
+                Part(self._key(columns, 0), None, tuple(columns), count, self._size(columns, 0))
+            ]
+        if self._padder is None:
+            return classes(columns, count, self._key)
+        found = classes(
+            columns, count, lambda some, row: (self._key(some, row), self._size(some, row))
+        )
+        return [
+            replace(part, key=self._key(part.columns, 0), size=self._size(part.columns, 0))
+            for part in found
+        ]
 
     def execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         """Run once for all rows; raises StageError when the model fails or miscounts."""
+        if self._padder is not None and count > 1:
+            sizes = self._padder.sizes(columns, count)
+            if sizes:
+                results = self._execute(self._padder.fill(columns, sizes), count)
+                return self._padder.cut(results, columns, sizes)
+        return self._execute(columns, count)
+
+    def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         if not self._on_host:
             return self._execute_on_device(columns, count)
         feeds: dict[str, Array] = {}
@@ -104,10 +132,12 @@ class OnnxStage:
         if self._checks:
             self._check(list(feeds.values()), outputs)
         if self._leading:
+            results: list[Rows] = []
             for output in outputs:
                 if output.shape[0] != count:
                     self._miscounted(output.shape[0], count)
-            return [Rows(count, None, output) for output in outputs]
+                results.append(Rows(count, None, output))
+            return results
         return [
             self._column(out, axis, count) for out, axis in zip(outputs, self._axes, strict=True)
         ]
@@ -183,9 +213,26 @@ class OnnxStage:
             if wrong is not None:
                 raise StageError(wrong)
 
+    def _short(self, columns: Sequence[Rows], count: int) -> int:
+        """Return how many rows of an execution are filled up."""
+        sizes = self._padder.sizes(columns, count) if self._padder is not None else []
+        return sum(size < max(sizes) for size in sizes)
+
+    def _size(self, columns: Sequence[Rows], row: int) -> int:
+        size = self._padder.size(columns, row) if self._padder is not None else None
+        return size if size is not None else 0
+
     def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
-        parts: list[Hashable] = []
-        for (_, axis, dtype, _), column in zip(self._inputs, columns, strict=True):
+        """Return what rows that run together have in common.
+
+        Where inputs of a row do not agree in what is to be padded, it meets none but its equals.
+        """
+        padder = self._padder
+        size = padder.size(columns, row) if padder is not None else None
+        parts: list[Hashable] = [size is not None]
+        for index, ((_, axis, dtype, _), column) in enumerate(
+            zip(self._inputs, columns, strict=True)
+        ):
             value = column.item(row)
             if isinstance(value, View):
                 parts.append(value.shape if axis is not None else id(value))
@@ -193,6 +240,9 @@ class OnnxStage:
                 parts.append(None)
             else:
                 array = as_array(value, dtype)
+                if padder is not None and size is not None and axis is not None:
+                    parts.append(padder.shape(index, array.shape, size))
+                    continue
                 parts.append(array.shape if axis is not None else _identity(value, array))
         return tuple(parts)
 

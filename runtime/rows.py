@@ -66,9 +66,11 @@ class Rows:
 
     def item(self, row: int) -> Value:
         """Return the value of one row; of a stacked column a view of it."""
-        if self._items is not None:
-            return self._items[0 if self._shared else row]
-        return self._leading()[row]
+        items = self._items
+        if items is not None:
+            return items[0 if self._shared else row]
+        stack = self._stack
+        return stack[row] if stack is not None else self._leading()[row]
 
     def items(self) -> "list[Value]":
         """Return the value of each row; the list is not to be changed."""
