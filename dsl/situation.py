@@ -78,10 +78,6 @@ class Situation:
     def wants_value(self) -> bool:
         return self.accepts >= {"NAME", "NUMBER", "LPAR", "LSQB"}
 
-    @property
-    def wants_statement(self) -> bool:
-        return "RETURN" in self.accepts
-
     def statement(self) -> Sequence[Token]:
         """The tokens of the innermost statement (or item) up to here."""
         start = depth = 0

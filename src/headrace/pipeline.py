@@ -48,11 +48,7 @@ class Pipeline:
         if timeout is None and outputs is None:
             answer = self._engine.run(self._prepared, inputs)
             return self._record(answer.values())
-        if self._own:
-            timeout, outputs, _ = self._options(inputs, timeout, outputs, None)
-        wanted = None if outputs is None else _names(outputs)
-        deadline = None if timeout is None else self._engine.config.clock() + timeout
-        return self._make(wanted, self._engine.run(self._prepared, inputs, wanted, deadline))
+        return self.call_in(None, inputs, timeout, outputs)
 
     def submit(
         self,
@@ -67,18 +63,7 @@ class Pipeline:
         `priority` 1 is the highest and the default. Raises at once what a call would raise before
         it runs, and Fault OVERLOADED when too many wait.
         """
-        if self._own:
-            timeout, outputs, priority = self._options(inputs, timeout, outputs, priority)
-        wanted = None if outputs is None else _names(outputs)
-        engine = self._workers()
-        return engine.dispatch(
-            engine.pipeline(self.__name__),
-            inputs,
-            partial(self._make, wanted),
-            outputs=wanted,
-            deadline=None if timeout is None else engine.config.clock() + timeout,
-            priority=priority or 0,
-        )
+        return self.submit_in(None, inputs, timeout, outputs, priority)
 
     async def aio(
         self,
@@ -122,8 +107,7 @@ class Pipeline:
         Few records wait for a reader that is slower; leaving the loop drops the request once the
         iterator is closed.
         """
-        if self._own:
-            timeout, _, priority = self._options(inputs, timeout, None, priority)
+        timeout, _, priority = self._options(inputs, timeout, None, priority)
         engine, loop, ready = self._workers(), asyncio.get_running_loop(), asyncio.Event()
         opened = engine.open_stream(
             engine.pipeline(self.__name__),
@@ -158,12 +142,12 @@ class Pipeline:
 
     def call_in(
         self,
-        sequence: InSequence,
+        sequence: InSequence | None,
         inputs: dict[str, Any],  # Any: values that the signature checks
         timeout: Any,  # Any: as in a call
         outputs: Any,  # Any: likewise
     ) -> Record:
-        """Answer a request of a sequence in this thread."""
+        """Answer a request, of a sequence or of none, in this thread."""
         timeout, outputs, _ = self._options(inputs, timeout, outputs, None)
         wanted = None if outputs is None else _names(outputs)
         deadline = None if timeout is None else self._engine.config.clock() + timeout
@@ -172,13 +156,13 @@ class Pipeline:
 
     def submit_in(
         self,
-        sequence: InSequence,
+        sequence: InSequence | None,
         inputs: dict[str, Any],  # Any: values that the signature checks
         timeout: Any,  # Any: as in a call
         outputs: Any,  # Any: likewise
         priority: Any,  # Any: likewise
     ) -> "Future[Record]":
-        """Answer a request of a sequence in a worker thread."""
+        """Answer a request, of a sequence or of none, in a worker thread."""
         timeout, outputs, priority = self._options(inputs, timeout, outputs, priority)
         wanted = None if outputs is None else _names(outputs)
         engine = self._workers()
@@ -216,6 +200,8 @@ class Pipeline:
         priority: Any,  # Any: likewise
     ) -> tuple[Any, Any, Any]:  # Any: likewise
         """Give back to the inputs what has the name of one."""
+        if not self._own:
+            return timeout, outputs, priority
         given = {"timeout": timeout, "outputs": outputs, "priority": priority}
         for name in self._own:
             if given[name] is not None:
