@@ -8,6 +8,7 @@ from ...dsl import ast
 from ..graph import FunctionCall, Graph, ModelCall, OpCall, Region
 from .entities import File, Mistaken, Routine
 from .problems import Problems, did_you_mean
+from .type_expressions import SCALARS
 
 
 def check_test(test: ast.Test, file: File, problems: Problems) -> None:
@@ -50,7 +51,7 @@ def _check_expect(step: ast.Expect, routine: Routine, problems: Problems) -> Non
     values = [field.name for field in (*routine.signature.params, *routine.signature.results)]
     stages = [name for name, _ in _stages(routine.graph)] if routine.graph is not None else None
     for part in _parts(step.condition):
-        if isinstance(part, ast.Name) and part.text not in values:
+        if isinstance(part, ast.Name) and part.text not in values and part.text not in SCALARS:
             problems.error(
                 "HR118",
                 f"`{routine.name}` has no parameter and no result `{part.text}`",

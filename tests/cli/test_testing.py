@@ -120,8 +120,6 @@ def test_a_missing_input_fails_the_test(failures: Failures) -> None:
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ("expect kep == 3", "there is no `kep`"),
-        ("expect calls(scor) == 3", "there is no stage `scor`"),
         (
             "expect kept[5] == 3",
             "this has no value: index 5 is out of bounds",

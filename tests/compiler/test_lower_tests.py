@@ -20,6 +20,7 @@ test "right" for p {
     expect len(y) == k and x[0] == y[0]
     expect calls(image.rotate180) == 1
     expect file("a.txt") == bytes("a.txt")
+    expect cast(y, f32)[0] == [1, 2, 3]
 }
 
 test "wrong" for p {
@@ -31,9 +32,9 @@ test "wrong" for p {
         )
     )
     assert [(one.code, one.primary.span.text, one.primary.span.line) for one in found] == [
-        ("HR118", "yy", 17),
-        ("HR118", "z", 17),
-        ("HR118", "image.rotate18", 18),
+        ("HR118", "yy", 18),
+        ("HR118", "z", 18),
+        ("HR118", "image.rotate18", 19),
     ]
     assert found[2].help == "did you mean `image.rotate180`?"
 
