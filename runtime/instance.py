@@ -17,6 +17,7 @@ from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
 from .backends.onnx import OnnxSession, reason
 from .devices.device import Device, View
+from .devices.host import HostDevice
 from .metrics import StageCell
 from .padding import Padder
 from .rows import Rows, Value, as_array
@@ -40,7 +41,7 @@ class OnnxStage:
     ) -> None:
         self.name, self.index, self.policy = segment.name, index, policy
         self._segment, self._session = segment, session
-        self._on_host = device.name == "cpu" or device.name.startswith("gpu")
+        self._on_host = isinstance(device, HostDevice)
         limit = segment.batching.maximum if segment.batching is not None else segment.group
         self._limit = limit if segment.stackable else 1
         self._inputs = tuple(

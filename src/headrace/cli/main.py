@@ -4,9 +4,9 @@ import os
 import sys
 import traceback
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from ..dsl.diagnostic import CompileError, Refusal
 from ..dsl.nearest import nearest
@@ -17,7 +17,7 @@ COMMANDS = (
     *("check", "fmt", "compile", "explain", "graph"),
     *("run", "infer", "test", "passes", "docs", "version"),
 )
-EXTRAS = {
+EXTRAS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("uvicorn", "uvloop", "httptools", "starlette", "grpc", "google"), "server"),
     **dict.fromkeys(("prometheus_client", "msgspec", "ml_dtypes"), "server"),
     "onnxruntime": "cpu",

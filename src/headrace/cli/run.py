@@ -3,10 +3,16 @@
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import _files
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
+
+if TYPE_CHECKING:
+    from ..compiler.plan import Plan
+    from ..runtime.fronts import Addresses
+    from ..runtime.server_config import ServerConfig
 
 
 def _port(text: str) -> int | None:
@@ -58,28 +64,11 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     if arguments.tls_key is not None and arguments.grpc_carrier == "pygrpc-native":
         raise UsageError("pygrpc-native has no TLS", "leave `--grpc-carrier` out, or take grpcio")
     plan = _files.plan_of(arguments.target, arguments.schedule, console)
-    from ..runtime.accept import show_signature
     from ..runtime.engine import Engine, EngineConfig
     from ..runtime.protocols.forms import NoForm
     from ..runtime.server import serve
-    from ..runtime.server_config import Carrier, ServerConfig, Tls
 
-    tls = None
-    if arguments.tls_key is not None:
-        authority = arguments.tls_client_authority
-        tls = Tls(
-            _pem(arguments.tls_certificate),
-            _pem(arguments.tls_key),
-            _pem(authority) if authority is not None else None,
-        )
-    config = ServerConfig(
-        arguments.host,
-        arguments.http_port,
-        arguments.grpc_port,
-        arguments.metrics_port,
-        Carrier(arguments.grpc_carrier),
-        tls,
-    )
+    config = _config(arguments)
     start = time.perf_counter()
     with console.progress("load") as progress:
         engine = Engine(plan, EngineConfig(workers=arguments.workers), progress=progress)
@@ -92,22 +81,49 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         engine.close()
         raise RunFailure(f"this cannot be served: {error}", "call it from Python") from error
     with server:
-        addresses = server.addresses
         console.print(f"{arguments.target} ready in {time.perf_counter() - start:.1f} s")
-        for pipeline in plan.pipelines:
-            console.print(f"  {show_signature(pipeline)}")
-        if addresses.http is not None:
-            console.print(f"http     http://{addresses.http}/v2/models/{plan.pipelines[0].name}")
-        if addresses.grpc is not None:
-            console.print(f"grpc     grpc://{addresses.grpc}  ({addresses.carrier.value})")
-        if addresses.metrics is not None:
-            console.print(f"metrics  http://{addresses.metrics}/metrics")
-        console.flush()
+        _tell(plan, server.addresses, console)
         server.wait()
         console.say("draining: what is in flight ends, nothing new is taken")
     engine.close()
     console.say("stopped")
     return Exit.GOOD
+
+
+def _config(arguments: Namespace) -> "ServerConfig":
+    from ..runtime.server_config import Carrier, ServerConfig, Tls
+
+    tls = None
+    if arguments.tls_key is not None:
+        authority = arguments.tls_client_authority
+        tls = Tls(
+            _pem(arguments.tls_certificate),
+            _pem(arguments.tls_key),
+            _pem(authority) if authority is not None else None,
+        )
+    return ServerConfig(
+        arguments.host,
+        arguments.http_port,
+        arguments.grpc_port,
+        arguments.metrics_port,
+        Carrier(arguments.grpc_carrier),
+        tls,
+    )
+
+
+def _tell(plan: "Plan", addresses: "Addresses", console: Console) -> None:
+    """Print what is served and where."""
+    from ..runtime.accept import show_signature
+
+    for pipeline in plan.pipelines:
+        console.print(f"  {show_signature(pipeline)}")
+    if addresses.http is not None:
+        console.print(f"http     http://{addresses.http}/v2/models/{plan.pipelines[0].name}")
+    if addresses.grpc is not None:
+        console.print(f"grpc     grpc://{addresses.grpc}  ({addresses.carrier.value})")
+    if addresses.metrics is not None:
+        console.print(f"metrics  http://{addresses.metrics}/metrics")
+    console.flush()
 
 
 def _pem(path: Path) -> bytes:
