@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .graph import FunctionCall, Graph, ModelCall, Node
-from .plan import Batching, Queueing
+from .plan import Batching, Padding, Queueing
 from .profile import ModelTimes, gain_text, seconds_text
 from .stage_settings import device_of, settings_of
 
@@ -42,7 +42,10 @@ def batch_point(graph: Graph, node: Node) -> BatchPoint:
     measured = f", {gain_text(times)}" if times is not None else ""
     if settings.batching is not None:
         found = settings.batching
-        batching = Batching(found.maximum, found.wait, found.prefer)
+        padding = found.padding and Padding(
+            found.padding.dim, found.padding.bucket, found.padding.waste
+        )
+        batching = Batching(found.maximum, found.wait, found.prefer, padding)
         why = f"{describe_batching(batching)} (schedule {graph.settings.name!r}{measured})"
         return BatchPoint(batching, queueing, _group(graph, node), why)
     if settings.batching_off:
@@ -88,7 +91,15 @@ def describe_batching(batching: Batching) -> str:
     """Return a batch policy as the schedule would write it, in one line."""
     wait = f"wait {_milliseconds(batching.wait)}" if batching.wait else "no wait"
     text = f"batch up to {batching.maximum}, {wait}"
-    return text + (f", prefer {list(batching.prefer)}" if batching.prefer else "")
+    text += f", prefer {list(batching.prefer)}" if batching.prefer else ""
+    return text + (f", {_padding(batching.padding)}" if batching.padding is not None else "")
+
+
+def _padding(padding: Padding) -> str:
+    dim = padding.dim.name
+    text = f"pad {dim}"
+    text += f" where {dim} / {padding.bucket} is equal" if padding.bucket is not None else ""
+    return text + (f" to a waste of {padding.waste:g}" if padding.waste is not None else "")
 
 
 def _group(graph: Graph, node: Node) -> int:

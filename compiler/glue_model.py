@@ -90,6 +90,7 @@ class _Gluing:
                     *map(_name, self.cluster.after),
                 ),
                 checks=checks,
+                pads=(),  # what was said of the model's own inputs
             ),
             replace(
                 call,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..dsl.source import Span
-from ..dsl.types import Dim, Field, Signature, Type
+from ..dsl.types import Dim, DimVar, Field, Signature, Type
 from ..stdlib.op import Literal, Op
 from .profile import Profile
 
@@ -152,6 +152,15 @@ class Blob:
 
 
 @dataclass(frozen=True, slots=True)
+class Pads:
+    """Says that rows of different `dim` may share a run of the model. `fill` has a value for each
+    input, which is put behind its rows to make them equally long; None: it has no such axis."""
+
+    dim: DimVar
+    fill: tuple[Literal, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelDef:
     """A model as the graph calls it.
 
@@ -159,7 +168,7 @@ class ModelDef:
     signature's order. `input_axes`/`output_axes` give the batch axis of each, None when the
     tensor has none; all None means that the model cannot batch. `content` is None when a
     declared signature was checked without the file. `members` names what was fused into it, in
-    order of execution. `pads` maps a dimension to each input's fill value.
+    order of execution. `pads` says of which dimensions rows may differ.
     """
 
     name: str
@@ -174,6 +183,7 @@ class ModelDef:
     span: Span
     members: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
+    pads: tuple[Pads, ...] = ()
 
     @property
     def batches(self) -> bool:
@@ -196,12 +206,23 @@ class FunctionDef:
 
 
 @dataclass(frozen=True, slots=True)
+class Padding:
+    """Lets rows of different `dim` meet where it is equal in units of `bucket`, rounded up (None:
+    anywhere), as long as no more than the share `waste` of a batch is padding (None: any)."""
+
+    dim: DimVar
+    bucket: int | None = None
+    waste: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Batching:
     """When rows of a stage run together. `wait` in seconds; `prefer` ascending."""
 
     maximum: int
     wait: float = 0.0
     prefer: tuple[int, ...] = ()
+    padding: Padding | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,9 @@ class Grouping:
             raise Decline(f"`{call.stage}` is no ONNX model but {model.backend}")
         if model.content is None:
             raise Decline(f"the file of `{call.stage}` has not been read")
+        batching = settings_of(self.graph, call).batching
+        if batching is not None and batching.padding is not None:
+            raise Decline(f"rows of different `{batching.padding.dim}` meet at `{call.stage}`")
         if self._sites[model.name] > 1:
             raise Decline(
                 f"`{call.stage}` is called in {self._sites[model.name]} places, and one copy "

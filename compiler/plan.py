@@ -36,12 +36,32 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Pads:
+    """Rows of different `dim` may share a run: each input is filled up with its value of `fill` at
+    the end (None: it has no such axis), and results are cut back to what `dim` was of each row."""
+
+    dim: DimVar
+    fill: tuple[Literal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Rows of different `dim` meet where it is equal in units of `bucket`, rounded up (None:
+    anywhere); at most the share `waste` of a batch may be padding (None: any)."""
+
+    dim: DimVar
+    bucket: int | None
+    waste: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Batching:
     """A queue in front of a stage: at most `maximum` rows run, the oldest waits `wait` s."""
 
     maximum: int
     wait: float
     prefer: tuple[int, ...]
+    padding: Padding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +74,8 @@ class Queueing:
 @dataclass(frozen=True, slots=True)
 class OnnxSegment:
     """A (fused) ONNX graph. Names and axes are in the signature's order; an axis of None has no
-    batch axis; `stackable` says that rows of equal shape may share one run."""
+    batch axis; `stackable` says that rows of equal shape may share one run, `pads` of which sizes
+    they may differ, where `batching` has `padding`."""
 
     name: str
     members: tuple[str, ...]
@@ -71,6 +92,7 @@ class OnnxSegment:
     queueing: Queueing | None
     checks: tuple[Check, ...]
     place: Place
+    pads: tuple[Pads, ...] = ()
 
     @property
     def stackable(self) -> bool:

@@ -24,15 +24,16 @@ from .graph import (
     Settings,
     StageSettings,
 )
+from .schedule_padding import read_padding, refuse_on_sim
 from .schedule_values import Keys, Mistake, Section
 
 DEFAULT_QUEUE_SIZE = 1024  # requests that wait, where a schedule asks for a queue and gives no size
 
-_OF_BATCH = ("max", "wait", "prefer")
+_OF_BATCH = ("max", "wait", "prefer", "pad", "bucket", "waste")
 _OF_QUEUE = ("size", "timeout", "on_timeout")
 _UNSERVED = ("precision", "isolate", "priority", "cache", "warmup")
 _NESTED = (
-    *((key, "`batch { }` of a stage") for key in (*_OF_BATCH, "pad", "bucket", "waste")),
+    *((key, "`batch { }` of a stage") for key in _OF_BATCH),
     *((key, "`queue { }`") for key in (*_OF_QUEUE, "override")),
 )
 PIPELINE_KEYS = Keys(
@@ -47,7 +48,7 @@ STAGE_KEYS = Keys(
     _UNSERVED,
     (*_NESTED, ("memory", "the settings of the pipeline")),
 )
-BATCH_KEYS = Keys("`batch`", _OF_BATCH, ("pad", "bucket", "waste"))
+BATCH_KEYS = Keys("`batch`", _OF_BATCH)
 QUEUE_KEYS = Keys("`queue`", _OF_QUEUE, ("override",))
 
 
@@ -106,7 +107,8 @@ def resolve_schedule(
     devices = {"cpu", *placed.values(), *([device] if device is not None else [])}
     memory = section.take("memory", lambda s: _memory(s, devices, section.diagnostics))
     queueing = section.take("queue", lambda s: _queueing(s, section.diagnostics))
-    diagnostics = [*section.finish(), *names.finish()]
+    refused = refuse_on_sim(of_stage, settings, device)
+    diagnostics = [*section.finish(), *names.finish(), *refused]
     return Settings(
         name=schedule_name(schedule),
         stages=tuple(settings),
@@ -141,7 +143,7 @@ def _stage(
     if refusal is not None:
         section.refuse("batch", "HR408", refusal)
     else:
-        found = section.take("batch", lambda s: _batching(s, section.diagnostics))
+        found = section.take("batch", lambda s: _batching(s, stage, section.diagnostics))
         off, batching = found if found is not None else (False, None)
     if isinstance(stage.runs, FunctionDef):
         message = f"has no effect on `{stage.name}`: a Python function runs"
@@ -180,8 +182,10 @@ def _cannot_batch(stage: Stage) -> str | None:
             return None
 
 
-def _batching(setting: ast.Setting, diagnostics: list[Diagnostic]) -> tuple[bool, Batching | None]:
-    """Read `batch { max, wait, prefer }` or `batch = off`."""
+def _batching(
+    setting: ast.Setting, stage: Stage, diagnostics: list[Diagnostic]
+) -> tuple[bool, Batching | None]:
+    """Read `batch { max, wait, prefer, pad, bucket, waste }` or `batch = off`."""
     if setting.value is not None and setting.settings is None:
         read.word("off")(setting)
         return True, None
@@ -190,11 +194,12 @@ def _batching(setting: ast.Setting, diagnostics: list[Diagnostic]) -> tuple[bool
     maximum = section.take("max", read.count)
     wait = section.take("wait", read.duration)
     prefer = section.take("prefer", lambda s: _preferred(s, maximum))
+    padding = read_padding(section, given, stage.name, stage.runs)
     mistakes = section.finish()
     diagnostics += mistakes
     if "max" not in given and not mistakes:  # else it may be the one that is misspelt
         raise Mistake("HR406", "`batch` needs `max`", setting.key.span, help="add `max = 8`")
-    return False, Batching(maximum, wait or 0.0, prefer or ()) if maximum else None
+    return False, Batching(maximum, wait or 0.0, prefer or (), padding) if maximum else None
 
 
 def _preferred(setting: ast.Setting, maximum: int | None) -> tuple[int, ...]:

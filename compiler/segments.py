@@ -10,7 +10,7 @@ from .graph import Blob, Check, FunctionCall, Graph, ModelCall, Node, OpCall
 from .map_dims import map_dim, map_dims
 from .places import place_of
 from .plan import Check as PlannedCheck
-from .plan import OnnxSegment, OpSegment, PythonSegment, Segment
+from .plan import OnnxSegment, OpSegment, Pads, PythonSegment, Segment
 from .stage_settings import CPU, device_of, members_of, settings_of
 
 
@@ -50,7 +50,12 @@ class Segments:
 
     def _onnx(self, graph: Graph, node: Node, name: str, directory: Path) -> OnnxSegment:
         model, point = graph.model(name), batch_point(graph, node)
-        signature, checks = _renumbered(model.signature, model.checks)
+        number = _Numbers()
+        signature, checks = _renumbered(model.signature, model.checks, number)
+        batching = point.batching
+        if batching is not None and batching.padding is not None:
+            padding = replace(batching.padding, dim=number(batching.padding.dim))
+            batching = replace(batching, padding=padding)
         return OnnxSegment(
             name=node.stage,
             members=members_of(graph, node),
@@ -61,17 +66,18 @@ class Segments:
             input_axes=model.input_axes,
             output_axes=model.output_axes,
             device=device_of(graph, node),
-            batching=point.batching,
+            batching=batching,
             group=point.group,
             instances=settings_of(graph, node).instances,
             queueing=point.queueing,
             checks=checks,
             place=place_of(model.span, directory),
+            pads=tuple(Pads(number(one.dim), one.fill) for one in model.pads),
         )
 
     def _python(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
         function, point = graph.function(name), batch_point(graph, node)
-        signature, _ = _renumbered(function.signature, ())
+        signature, _ = _renumbered(function.signature, (), _Numbers())
         return PythonSegment(
             name=node.stage,
             source=self._keep(function.source, node),
@@ -88,7 +94,7 @@ class Segments:
     def _python_model(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
         model, point = graph.model(name), batch_point(graph, node)
         settings = settings_of(graph, node)
-        signature, checks = _renumbered(model.signature, model.checks)
+        signature, checks = _renumbered(model.signature, model.checks, _Numbers())
         path, _, attribute = model.location.rpartition(":")
         return PythonSegment(
             name=node.stage,
@@ -113,15 +119,19 @@ class Segments:
         return blob.digest
 
 
+class _Numbers:
+    """Numbers dimensions by first use, so that the same model is the same in every pipeline."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[DimVar, DimVar] = {}
+
+    def __call__(self, old: DimVar) -> DimVar:
+        return self._numbers.setdefault(old, DimVar(old.name, len(self._numbers)))
+
+
 def _renumbered(
-    signature: Signature, checks: Iterable[Check]
+    signature: Signature, checks: Iterable[Check], number: _Numbers
 ) -> tuple[Signature, tuple[PlannedCheck, ...]]:
-    """Number dimensions by first use, so that the same model is the same in every pipeline."""
-    numbers: dict[DimVar, DimVar] = {}
-
-    def number(old: DimVar) -> DimVar:
-        return numbers.setdefault(old, DimVar(old.name, len(numbers)))
-
     def fields(old: tuple[Field, ...]) -> tuple[Field, ...]:
         return tuple(replace(field, type=map_dims(field.type, number)) for field in old)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import assert_never
 
+from ..dsl.types import Dim, OptionalType, TensorType, Type
 from .literal_codec import Malformed
 from .plan import (
     Batching,
@@ -73,15 +74,42 @@ def _verify_segment(segment: Segment, digests: set[str]) -> None:
             _require(segment.group >= 1, f"{what} has a group of no rows")
             _require(segment.instances is None or segment.instances >= 1, f"{what} never runs")
             _verify_policies(what, segment.batching, segment.queueing)
+            _verify_pads(what, segment)
         case PythonSegment():
             _require(segment.source in digests, f"{what} has no source")
             _require(segment.group is None or segment.group >= 1, f"{what} has a group of no rows")
             _require(segment.instances is None or segment.instances >= 1, f"{what} never runs")
             _verify_policies(what, segment.batching, segment.queueing)
+            unpadded = segment.batching is None or segment.batching.padding is None
+            _require(unpadded, f"{what} pads what runs in Python")
         case OpSegment():
             pass
         case _:
             assert_never(segment)
+
+
+def _verify_pads(what: str, segment: OnnxSegment) -> None:
+    for pads in segment.pads:
+        _require(len(pads.fill) == len(segment.input_axes), f"{what} differs from its `pads`")
+        has = [pads.dim in _dims(field.type) for field in segment.signature.params]
+        filled = [fill is not None for fill in pads.fill]
+        _require(any(has) and has == filled, f"{what} pads what it has not")
+        _require(
+            all(axis is not None for axis, one in zip(segment.input_axes, has, strict=True) if one),
+            f"{what} pads rows that it cannot stack",
+        )
+    if segment.batching is None or segment.batching.padding is None:
+        return
+    padding = segment.batching.padding
+    declared = any(pads.dim == padding.dim for pads in segment.pads)
+    _require(declared and segment.device != "sim", f"{what} pads what must not be")
+    _require(padding.bucket is None or padding.bucket >= 1, f"{what} has buckets of no size")
+    _require(padding.waste is None or 0 <= padding.waste < 1, f"{what} wastes no share")
+
+
+def _dims(type: Type) -> tuple[Dim, ...]:
+    type = type.item if isinstance(type, OptionalType) else type
+    return type.dims if isinstance(type, TensorType) else ()
 
 
 def _verify_policies(what: str, batching: Batching | None, queueing: Queueing | None) -> None:

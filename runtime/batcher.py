@@ -1,11 +1,12 @@
 """Which rows run together, and when: decisions only, no clock, no threads, no tensors.
 
 Entries are rows of one work that wait in front of a stage. Only entries of equal key (equal
-shapes) share a batch. A class of entries is ready when it fills a batch or a preferred size, or
-when its oldest entry has waited `wait`. Batches are counted in rows: an entry is cut only when it
-is larger than a batch, or when preferred sizes say that the size is what matters. Within a class
-order is first come, first served, by priority level (1 is the highest), behind those whose time
-in the queue ran out under `on_timeout = delay`.
+shapes, or such as may be filled up to the same) share a batch; `gather.py` bounds the padding. A
+class of entries is ready when it fills a batch or a preferred size, or when its oldest entry has
+waited `wait`. Batches are counted in rows: an entry is cut only when it is larger than a batch, or
+when preferred sizes say that the size is what matters. Within a class order is first come, first
+served, by priority level (1 is the highest), behind those whose time in the queue ran out under
+`on_timeout = delay`; what would be too much padding lets those behind it go first.
 
 `Batcher` also serves as the line in front of a pipeline: batches of one entry of one row.
 """
@@ -18,6 +19,7 @@ from itertools import count
 from typing import Generic, TypeVar
 
 from ..compiler.plan import Batching, Queueing
+from .gather import gather
 
 Owner = TypeVar("Owner", bound=Hashable)
 
@@ -25,7 +27,8 @@ Owner = TypeVar("Owner", bound=Hashable)
 @dataclass(slots=True, eq=False)
 class Entry(Generic[Owner]):
     """`count` rows of one class. `owner` is the work that they belong to; `part` is the owner's
-    own number for them. `deadline` is when they are not to be run any more."""
+    own number for them. `deadline` is when they are not to be run any more. `size` is how large
+    each row is, where those of one class differ: a batch makes them as large as its largest."""
 
     owner: Owner
     count: int
@@ -33,6 +36,7 @@ class Entry(Generic[Owner]):
     part: int = 0
     level: int = 1
     deadline: float | None = None
+    size: int = 0
     arrived: float = field(default=0.0, init=False)
     taken: int = field(default=0, init=False)
     late: bool = field(default=False, init=False)
@@ -79,6 +83,7 @@ class Batcher(Generic[Owner]):
     def __init__(self, batching: Batching, queueing: Queueing | None = None) -> None:
         self._maximum, self._wait = batching.maximum, batching.wait
         self._prefer = tuple(sorted(batching.prefer))
+        self._waste = batching.padding.waste if batching.padding is not None else None
         self._size = queueing.size if queueing is not None else None
         self._timeout = queueing.timeout if queueing is not None else None
         self._delays = queueing is not None and queueing.on_timeout == "delay"
@@ -185,24 +190,26 @@ class Batcher(Generic[Owner]):
 
     def _cut(self, key: Hashable, now: float) -> Batch[Owner]:
         line = self._lines[key]
-        target = self._target(line.rows)
+        taken = self._gather(line, self._target(line.rows))
+        fitting = _rows(taken)
+        if self._waste is not None and self._target(fitting) != fitting:
+            taken = self._gather(line, self._target(fitting))
         slices: list[Slice[Owner]] = []
-        filled = 0
-        while line.entries and filled < target:
-            entry = line.entries[0]
-            rows = min(entry.remaining, target - filled)
-            whole = not self._prefer and entry.remaining <= self._maximum
-            if rows < entry.remaining and filled and whole:
-                break
+        for index, rows in taken:
+            entry = line.entries[index]
             slices.append(Slice(entry, entry.taken, entry.taken + rows))
             entry.taken += rows
-            filled += rows
-            if not entry.remaining:
-                del line.entries[0]
-                self._leave(entry)
+        for index, _ in reversed(taken):
+            if not line.entries[index].remaining:
+                self._leave(line.entries.pop(index))
+        filled = _rows(taken)
         line.rows -= filled
         self._settle_or_drop(key, line, now)
         return Batch(tuple(slices), filled)
+
+    def _gather(self, line: _Line[Owner], target: int) -> list[tuple[int, int]]:
+        waiting = ((entry.remaining, entry.size) for entry in line.entries)
+        return gather(waiting, target, 0 if self._prefer else self._maximum, self._waste)
 
     def _target(self, rows: int) -> int:
         """Return how many of the waiting rows the next batch may hold."""
@@ -227,7 +234,10 @@ class Batcher(Generic[Owner]):
         waiting = line.entries if line.mixed else line.entries[:1]
         due = min(entry.arrived for entry in waiting) + self._wait
         enough = min(self._prefer[0], self._maximum) if self._prefer else self._maximum
-        line.ready = min(due, now) if line.rows >= enough else due
+        filled = line.rows >= enough
+        if filled and self._waste is not None:
+            filled = _rows(self._gather(line, enough)) >= enough
+        line.ready = min(due, now) if filled else due
 
     def _expiry(self, entry: Entry[Owner]) -> float | None:
         times = [] if entry.deadline is None else [entry.deadline]
@@ -244,6 +254,10 @@ class Batcher(Generic[Owner]):
 
     def _stale(self, entry: Entry[Owner]) -> bool:
         return entry.gone
+
+
+def _rows(taken: Sequence[tuple[int, int]]) -> int:
+    return sum(rows for _, rows in taken)
 
 
 def _order(entry: "Entry[Owner]") -> tuple[bool, int, int]:

@@ -144,6 +144,7 @@ def _by_name(stages: Sequence[StageCounts]) -> list[StageCounts]:
             so_far.queue_seconds + one.queue_seconds,
             so_far.mixed + one.mixed,
             dict(Counter(so_far.sizes) + Counter(one.sizes)),
+            so_far.padded + one.padded,
         )
     return list(total.values())
 
@@ -178,4 +179,5 @@ _STAGE_COUNTERS: tuple[tuple[str, str, Callable[[StageCounts], float]], ...] = (
         "Executions that held rows of more than one request",
         lambda stage: stage.mixed,
     ),
+    ("padded_rows", "Rows that were filled up to meet larger ones", lambda stage: stage.padded),
 )

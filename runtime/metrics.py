@@ -15,7 +15,7 @@ Key = TypeVar("Key", int, str, tuple[str, str])
 class StageCell:
     """One thread's counts of one stage."""
 
-    __slots__ = ("compute", "executions", "mixed", "queue", "rows", "sizes")
+    __slots__ = ("compute", "executions", "mixed", "padded", "queue", "rows", "sizes")
 
     def __init__(self) -> None:
         self.executions = 0
@@ -23,6 +23,7 @@ class StageCell:
         self.compute = 0.0
         self.queue = 0.0
         self.mixed = 0
+        self.padded = 0
         self.sizes: dict[int, int] = {}
 
     def record(self, rows: int, seconds: float) -> None:
@@ -68,8 +69,9 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class StageCounts:
     """`rows / executions` is the mean batch; `mixed` counts batches that held rows of more than
-    one request; `sizes` maps a batch size to its number of executions. An op or a function that
-    takes one item at a time counts one execution for all rows of a request."""
+    one request; `padded` counts rows that were filled up; `sizes` maps a batch size to its number
+    of executions. An op or a function that takes one item at a time counts one execution for all
+    rows of a request."""
 
     name: str
     executions: int = 0
@@ -78,6 +80,7 @@ class StageCounts:
     queue_seconds: float = 0.0
     mixed: int = 0
     sizes: dict[int, int] = field(default_factory=dict[int, int])
+    padded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,7 @@ def _stage(name: str, cells: Sequence[StageCell]) -> StageCounts:
         sum(cell.queue for cell in cells),
         sum(cell.mixed for cell in cells),
         _sum([dict(cell.sizes) for cell in cells]),
+        sum(cell.padded for cell in cells),
     )
 
 

@@ -188,7 +188,7 @@ class Scheduler:
             task.reached_queue = True
             task.pipeline.started(task.busy)
         entries = [
-            Entry(ticket, part.count, part.key, index, task.level)
+            Entry(ticket, part.count, part.key, index, task.level, size=part.size)
             for index, part in enumerate(ticket.parts)
         ]
         if not queue.batcher.add(entries, now, idle if queue.free else 0):

@@ -33,12 +33,16 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one work that may share an execution; `rows` None means all of them."""
+    """Rows of one work that may share an execution; `rows` None means all of them.
+
+    Parts of one key may share it as well; `size` is what each row has of what they differ in.
+    """
 
     key: Hashable
     rows: tuple[int, ...] | None
     columns: tuple[Rows, ...]
     count: int
+    size: int = 0
 
 
 class Stage(Protocol):

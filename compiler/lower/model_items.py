@@ -22,6 +22,7 @@ from .constants import read_defaults
 from .entities import Constraint, Entity, File, Mistaken, NamedModel
 from .model_axes import Axes, choose_axes
 from .model_files import item_signature, match_file
+from .model_pads import read_pads
 from .problems import Problems, did_you_mean
 from .python_models import read_python_model
 from .refused import report_unserved
@@ -44,7 +45,8 @@ def read_model(item: ast.Model, file: File, session: Session) -> Entity:
     """Return the model an item declares, `Mistaken` after a mistake in it."""
     before = session.problems.errors
     if item.backend.text == "python":
-        _require_served(item, session.problems)
+        for pads in item.pads:
+            report_unserved("pads", pads.span, session.problems)
         entity = read_python_model(item, file, session)
         return entity if session.problems.errors == before else Mistaken()
     entity = _read(item, file, session)
@@ -71,6 +73,7 @@ def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
     if definition is None or problems.errors > before:
         return None
     _require_names(item, definition.signature, problems)
+    definition = replace(definition, pads=read_pads(item, definition, problems))
     if session.needs(definition.name) and found is not None:
         definition = replace(definition, content=_pack(item, found, axes, session))
     defaults = read_defaults(item.params or (), definition.signature.params, file, session)
@@ -97,8 +100,6 @@ def _require_served(item: ast.Model, problems: Problems) -> None:
             item.backend.span,
             help='export the model to ONNX and write `onnx "..."`',
         )
-    for pads in item.pads:
-        report_unserved("pads", pads.span, problems)
 
 
 def _require_tensors(item: ast.Model, declared: Signature, problems: Problems) -> None:

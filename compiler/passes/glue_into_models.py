@@ -20,6 +20,7 @@ from ..graph import Graph, ModelCall, ModelDef, Node, Region
 from ..graph_pass import Declined, Pass, PassContext, PassResult, Phase
 from ..onnx_opset import default_opset
 from ..rewrite import Uses, rebuilt
+from ..stage_settings import settings_of
 
 
 def run(graph: Graph, context: PassContext) -> PassResult:
@@ -62,6 +63,13 @@ class _Step:
         )
 
     def _model(self, model: ModelDef, sites: Sequence[Node]) -> None:
+        for call in sites:
+            batching = settings_of(self.graph, call).batching
+            if batching is not None and batching.padding is not None:
+                reason = f"rows of different `{batching.padding.dim}` meet there"
+                text = f"nothing joins `{model.name}`: {reason}, filled up as it declares"
+                self.declined.append(Declined(call.stage, text, call.span))
+                return
         clusters = [self._cluster(model, call) for call in sites]
         for wanted in _variants(clusters):
             try:

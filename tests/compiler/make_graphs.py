@@ -20,6 +20,7 @@ from headrace.compiler.graph import (
     ModelDef,
     Node,
     OpCall,
+    Pads,
     Region,
     Settings,
     Value,
@@ -88,6 +89,7 @@ class GraphMaker:
         members: tuple[str, ...] = (),
         checks: Sequence[Check] = (),
         where: tuple[Check, ...] = (),
+        pads: tuple[Pads, ...] = (),
     ) -> Value:
         fields = tuple(Field(f"x{i}", value.type) for i, value in enumerate(inputs))
         axis = 0 if batches else None
@@ -105,6 +107,7 @@ class GraphMaker:
             span=Span(self._source, 0, 4),
             members=members,
             checks=where,
+            pads=pads,
         )
         return self._add(ModelCall(name), inputs, (type,), name, checks=checks)[0]
 

@@ -8,13 +8,21 @@ from headrace.compiler.choose_schedule import (
     check_wanted,
     choose_schedule,
 )
-from headrace.compiler.graph import Batching, Graph, Queueing, Settings, StageSettings
+from headrace.compiler.graph import (
+    Batching,
+    Graph,
+    Padding,
+    Pads,
+    Queueing,
+    Settings,
+    StageSettings,
+)
 from headrace.compiler.schedule import resolve_schedule
 from headrace.dsl import ast
 from headrace.dsl.diagnostic import Diagnostic
 from headrace.dsl.parse import parse
 from headrace.dsl.source import Source
-from headrace.dsl.types import DType, ListType, TensorType
+from headrace.dsl.types import DimVar, DType, ListType, TensorType
 from tests.compiler.make_graphs import GraphMaker
 
 F32 = TensorType(DType.F32, (3,))
@@ -27,6 +35,8 @@ def graph(make: GraphMaker) -> Graph:
     make.each(xs, F32, lambda item: [make.model("angle", item, type=F32)], ListType(F32))
     y = make.model("read", make.op("image.warp", x, type=F32), type=F32)
     y = make.model("whole", y, type=F32, batches=False)
+    ids = make.param("ids", TensorType(DType.I64, (DimVar("L"),)))
+    make.model("padded", ids, type=F32, pads=(Pads(DimVar("L"), (0,)),))
     y = make.function("quads", y, type=F32)
     return make.graph(make.function("many", y, type=F32, batched=True))
 
@@ -60,6 +70,7 @@ def test_every_key_reaches_the_settings(graph: Graph) -> None:
             queue { size = 4, timeout = 1s, on_timeout = delay }
         }
         many { batch { max = 3 } }
+        padded { batch { max = 4, pad = L, bucket = L / 64, waste = 0.2 }, device = cpu }
         queue { size = 256, timeout = 500ms, on_timeout = reject }
         device = sim
         memory { cpu = 900MiB, gpu(1) = 4GiB }
@@ -74,6 +85,8 @@ def test_every_key_reaches_the_settings(graph: Graph) -> None:
         queueing=Queueing(4, 1.0, "delay"),
     )
     assert found.stage("many") == StageSettings(batching=Batching(3))
+    padding = Padding(DimVar("L"), 64, 0.2)
+    assert found.stage("padded") == StageSettings(Batching(4, padding=padding), device="cpu")
     assert found.queueing == Queueing(256, 0.5, "reject")
     assert found.device == "sim"
     assert found.memory == (("cpu", 900 << 20), ("gpu:1", 4 << 30))
@@ -115,9 +128,6 @@ CASES = [
     ("image.warp { instances = 2 }", "HR403", "instances", None),
     ("memory { sim = 1GiB }", "HR403", "sim", None),
     # known, but not served yet
-    ("read { batch { max = 2, pad = L } }", "HR404", "pad", None),
-    ("read { batch { max = 2, bucket = 64 } }", "HR404", "bucket", None),
-    ("read { batch { max = 2, waste = 0.2 } }", "HR404", "waste", None),
     ("read { precision = f16 }", "HR404", "precision", None),
     ("read { isolate = true }", "HR404", "isolate", None),
     ("read { cache { size = 2 } }", "HR404", "cache", None),
@@ -126,6 +136,22 @@ CASES = [
     ("read { instances = [gpu(0), 2 * cpu] }", "HR404", "[gpu(0), 2 * cpu]", None),
     ("device = dla(0)", "HR404", "dla(0)", None),
     ("queue { size = 2, override = true }", "HR404", "override", None),
+    # padding
+    ("read { batch { max = 2, pad = L } }", "HR424", "L", None),
+    ("padded { batch { max = 2, pad = K } }", "HR424", "K", None),
+    ("padded { batch { max = 2, pad = 3 } }", "HR405", "3", None),
+    ("padded { batch { max = 2, pad = L, bucket = 64 } }", "HR405", "64", None),
+    ("padded { batch { max = 2, pad = L, bucket = K / 64 } }", "HR405", "K / 64", None),
+    ("padded { batch { max = 2, pad = L, bucket = L / 0 } }", "HR406", "0", None),
+    ("padded { batch { max = 2, pad = L, waste = 1 } }", "HR406", "1", None),
+    ("padded { batch { max = 2, pad = L, waste = x } }", "HR405", "x", None),
+    ("padded { batch { max = 2, waste = 0.2 } }", "HR403", "waste", "add `pad = L`"),
+    ("padded { batch { max = 2, bucket = L / 8 } }", "HR403", "bucket", "add `pad = L`"),
+    ("many { batch { max = 2, pad = L } }", "HR403", "pad", None),
+    (
+        "padded { batch { max = 2, pad = L }, device = sim }",
+        *("HR404", "padded", "use another device or no `pad`"),
+    ),
     # values of another kind
     ("read { batch { max = 2ms } }", "HR405", "2ms", None),
     ("read { batch { max = 2.5 } }", "HR405", "2.5", None),

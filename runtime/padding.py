@@ -1,0 +1,162 @@
+"""Rows of different size as one batch: filled up at the end, and what comes out is cut back.
+
+Only for a model that declares that this changes no result (`pads`). Rows meet whose size is equal
+in units of the bucket; each becomes as large as the largest of its batch.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..compiler.plan import OnnxSegment, Padding, Pads
+from ..dsl.linear import variables
+from ..dsl.types import Dim, OptionalType, TensorType, Type
+from ..stdlib.dtypes import to_numpy
+from ..stdlib.op import Array, Literal
+from .gather import gather
+from .rows import Rows, Value, as_array
+from .shapes import Bindings, bind, evaluate
+from .stage import Part, StageError
+
+
+class Padder:
+    """Fills up and cuts back along one dimension of a model."""
+
+    def __init__(self, segment: OnnxSegment, padding: Padding) -> None:
+        pads = next(one for one in segment.pads if one.dim == padding.dim)
+        self._dim, self._bucket, self._waste = pads.dim, padding.bucket, padding.waste
+        self._params = tuple(_tensor(field.type) for field in segment.signature.params)
+        self._inputs = tuple(_inputs(self._params, pads))
+        self._results = tuple(
+            tuple((axis, dim) for axis, dim in enumerate(kind.dims) if pads.dim in variables(dim))
+            for kind in (_tensor(field.type) for field in segment.signature.results)
+        )
+
+    def size(self, columns: Sequence[Rows], row: int) -> int | None:
+        """Return how large a row is; None when its inputs do not agree, or none says."""
+        found: set[int] = set()
+        for index, axes, _, dtype in self._inputs:
+            value = columns[index].item(row)
+            if value is not None:
+                shape = as_array(value, dtype).shape
+                found.update(shape[axis] if axis < len(shape) else -1 for axis in axes)
+        return next(iter(found)) if len(found) == 1 and min(found) >= 0 else None
+
+    def shape(self, index: int, shape: tuple[int, ...], size: int) -> Hashable:
+        """Return what the rows of a batch have in common of the shape of input `index`."""
+        axes = next((axes for i, axes, _, _ in self._inputs if i == index), ())
+        bucket = -(-size // self._bucket) if self._bucket is not None else None
+        return tuple(bucket if axis in axes else one for axis, one in enumerate(shape))
+
+    def join(self, parts: Sequence[Part], columns: Sequence[Rows], limit: int) -> list[Part]:
+        """Return the batches of up to `limit` rows that parts of one size each make together."""
+        lines: dict[Hashable, list[tuple[Part, Sequence[int]]]] = {}
+        for part in parts:
+            rows = part.rows if part.rows is not None else range(part.count)
+            lines.setdefault(part.key, []).append((part, rows))
+        joined: list[Part] = []
+        for key, line in lines.items():
+            while line:
+                taken = gather(
+                    ((len(rows), part.size) for part, rows in line), limit, 0, self._waste
+                )
+                numbers = tuple(
+                    sorted(row for index, count in taken for row in line[index][1][:count])
+                )
+                for index, count in reversed(taken):
+                    part, rows = line[index]
+                    line[index] = part, rows[count:]
+                line = [one for one in line if one[1]]
+                some = tuple(column.take(numbers) for column in columns)
+                joined.append(Part(key, numbers, some, len(numbers)))
+        return joined
+
+    def sizes(self, columns: Sequence[Rows], count: int) -> list[int]:
+        """Return how large each row is; nothing when they are equally large, or one is unclear."""
+        sizes = [self.size(columns, row) for row in range(count)]
+        known = [size for size in sizes if size is not None]
+        return known if len(known) == count and len(set(known)) > 1 else []
+
+    def fill(self, columns: Sequence[Rows], sizes: Sequence[int]) -> list[Rows]:
+        """Return the columns with every row as large as the largest."""
+        filled, largest = list(columns), max(sizes)
+        for index, axes, value, dtype in self._inputs:
+            items = columns[index].items()
+            if items[0] is not None:
+                filled[index] = Rows.stacked(_filled(items, axes, largest, value, dtype))
+        return filled
+
+    def cut(
+        self, results: Sequence[Rows], given: Sequence[Rows], sizes: Sequence[int]
+    ) -> list[Rows]:
+        """Return results with each row as large as it is alone; `given` are the rows as they were.
+
+        Raises StageError when the model gave less than a row alone would have.
+        """
+        known = [self._bindings(given, row, size) for row, size in enumerate(sizes)]
+        cut: list[Rows] = []
+        for column, axes in zip(results, self._results, strict=True):
+            if not axes:
+                cut.append(column)
+                continue
+            cut.append(
+                Rows.of([_cut(column.item(row), axes, one) for row, one in enumerate(known)])
+            )
+        return cut
+
+    def _bindings(self, given: Sequence[Rows], row: int, size: int) -> Bindings:
+        bindings: Bindings = {self._dim: size}
+        if any(dim != self._dim for axes in self._results for _, dim in axes):
+            for kind, column in zip(self._params, given, strict=True):
+                value = column.item(row)
+                if value is not None:
+                    bind(kind.dims, as_array(value).shape, bindings)
+        return bindings
+
+
+def _inputs(
+    params: Sequence[TensorType], pads: Pads
+) -> "list[tuple[int, tuple[int, ...], Literal, np.dtype[Any]]]":  # Any: of any scalar
+    """Return of each input that has the dimension its index, where it has it, its fill."""
+    return [
+        (
+            index,
+            tuple(axis for axis, dim in enumerate(kind.dims) if dim == pads.dim),
+            pads.fill[index],
+            to_numpy(kind.dtype),
+        )
+        for index, kind in enumerate(params)
+        if pads.dim in kind.dims
+    ]
+
+
+def _filled(
+    items: Sequence[Value],
+    axes: Sequence[int],
+    largest: int,
+    value: Literal,
+    dtype: "np.dtype[Any]",  # Any: of any scalar
+) -> Array:
+    arrays = [as_array(item, dtype) for item in items]
+    shape = [largest if axis in axes else size for axis, size in enumerate(arrays[0].shape)]
+    filled: Array = np.full((len(arrays), *shape), value, arrays[0].dtype)
+    for row, array in enumerate(arrays):
+        filled[(row, *map(slice, array.shape))] = array
+    return filled
+
+
+def _cut(item: Value, axes: Sequence[tuple[int, Dim]], known: Bindings) -> Value:
+    array = cast("Array", item)  # padding is not for devices whose memory is not at hand
+    where = [slice(None)] * array.ndim
+    for axis, dim in axes:
+        size = evaluate(dim, known)
+        if size is None or size > array.shape[axis]:
+            raise StageError(f"the model gave {array.shape[axis]} of `{dim}`, and a row has {size}")
+        where[axis] = slice(size)
+    return array[tuple(where)]
+
+
+def _tensor(kind: Type) -> TensorType:
+    kind = kind.item if isinstance(kind, OptionalType) else kind
+    return cast("TensorType", kind)  # a model takes and gives nothing else
