@@ -7,8 +7,8 @@ at `python_source`, and `states`) into `entities`; `routines` lowers the bodies 
 `operators`, `lists`, `indexing`, `branches` with `merge`, `loops`, `carry` (`loop`), `attempts`
 (`try`), `emits`; `check_tests` looks at tests. What they share: `session` for one compilation,
 `body` for a place in a graph, `scope` for names, `operands` for what an expression stands for,
-`literals` and `agree` for types, `mismatch` and `repair` for what is said of wrong ones,
-`problems` for all that is said, `refused` for what is not served.
+`literals` and `agree` for types, `mismatch`, `repair` and `batch_axes` for what is said of wrong
+ones, `problems` for all that is said, `refused` for what is not served.
 """
 
 from dataclasses import dataclass

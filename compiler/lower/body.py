@@ -27,12 +27,13 @@ Send: TypeAlias = Callable[["Body", ast.Emit], None]
 
 @dataclass(slots=True, eq=False)
 class Whole:
-    """What all bodies of one graph share: its sizes, the models and functions it calls, and how
-    many nodes it has so far."""
+    """What all bodies of one graph share: its sizes, the models and functions it calls, the batch
+    axes of what models make, and how many nodes it has so far."""
 
     dims: Dims = field(default_factory=Dims)
     models: dict[str, ModelDef] = field(default_factory=dict[str, ModelDef])
     functions: dict[str, FunctionDef] = field(default_factory=dict[str, FunctionDef])
+    batch_axes: dict[Value, int] = field(default_factory=dict[Value, int])
     nodes: int = 0
 
 

@@ -7,6 +7,7 @@ from ...dsl.diagnostic import Label
 from ...dsl.nearest import nearest
 from ...stdlib.catalog import Family
 from ..graph import FunctionCall, ModelCall
+from .batch_axes import note_axes
 from .body import Body
 from .entities import (
     Entity,
@@ -102,8 +103,11 @@ def _of_entity(
 ) -> Operand:
     match entity:
         case NamedModel(definition=model, where=where, defaults=defaults):
-            made = Callee(model.name, model.signature, defaults, ModelCall(model.name), where)
+            kind = ModelCall(model.name)
+            axes = model.input_axes
+            made = Callee(model.name, model.signature, defaults, kind, where, axes)
             operand = _lower(body, call, made, names)
+            note_axes(body, operand, model)
             body.whole.models.setdefault(model.name, model)
             return operand
         case NamedFunction(definition=function, defaults=defaults):

@@ -10,22 +10,24 @@ from ...dsl.types import Dim, DimVar, OptionalType, Signature, Type
 from ..graph import Check, Kind, Value
 from .agree import Clash, adapt, compare_form, instantiate, rename_dim, type_dims
 from .arguments import Slot, bind
+from .batch_axes import shown_in_batch
 from .body import Body
 from .entities import Constraint
 from .literals import LiteralError
-from .mismatch import conflict, report_mismatch
+from .mismatch import conflict, named, report_mismatch
 from .operands import BROKEN, Known, Single
 
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """What a call with a declared signature runs."""
+    """What a call with a declared signature runs; `axes` are those of a model's batch."""
 
     name: str
     signature: Signature
     defaults: tuple[Known | None, ...]
     kind: Kind | None
     where: tuple[Constraint, ...] = ()
+    axes: tuple[int | None, ...] = ()
 
 
 class Given:
@@ -150,15 +152,20 @@ class Given:
         self.sound = False
         several = len(self._callee.signature.params) > 1
         subject = f"`{self._callee.name}` wants {field.type}"
+        axis = self._callee.axes[place] if self._callee.axes else None
+        value = self._call if expr is None else expr
         report_mismatch(
             self._body,
-            expr if expr is not None else self._call,
+            value,
             found,
             field.type,
             f"{subject} for `{field.name}`" if several else subject,
             call=self._call if expr is not None else None,
             secondary=labels,
             notes=notes,
+            in_batch=shown_in_batch(
+                self._body, self.singles[place], named(value), field.type, self._callee.name, axis
+            ),
         )
 
 

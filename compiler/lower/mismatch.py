@@ -16,6 +16,7 @@ CODES = {
     Clash.KIND: "HR203",
     Clash.SEVERAL: "HR203",
 }
+SHAPES = (Clash.RANK, Clash.DIMS, Clash.SEVERAL)
 MOST_HELP = 90  # characters of code in a help line
 
 
@@ -30,12 +31,13 @@ def report_mismatch(
     call: ast.Call | None = None,
     secondary: tuple[Label, ...] = (),
     notes: tuple[str, ...] = (),
+    in_batch: tuple[str, ...] = (),
 ) -> None:
     """Report that `expr` has type `found` where `subject` (`` `read` wants f32[3, 48, W] ``) is so.
 
     `wanted` is the type as its signature writes it. `code` replaces that of the kind of clash.
-    With `call` a chain of ops that would mend
-    the argument is looked for.
+    With `call` a chain of ops that would mend the argument is looked for. `in_batch` says how
+    both look in a batch, which is worth saying where axes or sizes differ.
     """
     found = body.resolve(found)
     clash = _clash(found, wanted, body.dims)
@@ -45,7 +47,7 @@ def report_mismatch(
         expr.span,
         f"expected {wanted}, found {found}",
         secondary=made_here(body, expr) + secondary,
-        notes=notes,
+        notes=notes + in_batch * (clash in SHAPES),
         help=_help(body, expr, found, wanted, clash, call),
     )
 

@@ -1,14 +1,18 @@
 """Mistakes: all of a file in one run, each with its place; what is said of them."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from onnx import TensorProto
 
 from headrace.compiler import check
 from headrace.dsl.diagnostic import Severity
 from headrace.dsl.render import render
 from headrace.dsl.source import Source
+from tests.compiler.onnx_files import write_model
 from tests.compiler.sources import found_in, lowered
 
 
@@ -32,8 +36,77 @@ error[HR203]: `label` wants i64[N, 4], but `box` is f32[N, 3]
   |     --- `box` is made here
 7 |     return kind = label(box)
   |                         ^^^ expected i64[N, 4], found f32[N, 3]
+  = note: with the batch axis, `box` is f32[batch, N, 3] and `label` wants i64[batch, N, 4]
 """
     )
+
+
+def test_b07_a_batch_that_is_written_is_told_apart_from_the_one_that_is_not() -> None:
+    (found,) = lowered("""
+model far = onnx "far.onnx" (x: f32[8], h: f32[2, 4]) -> (p: f32)
+    batch axis { x = 0, h = 1, p = 0 }
+pipeline p(x: f32[8], h: f32[2, 1, 4]) -> (p: f32) { return p = far(x, h) }
+""").diagnostics
+    assert found.code == "HR202"
+    assert found.notes == ("with the batch axis, `far` wants f32[2, batch, 4]",)
+
+
+def test_b07_the_whole_shapes_of_models_that_do_not_batch_are_all_there_is() -> None:
+    (found,) = lowered("""
+model boxes = onnx "boxes.onnx" (x: f32[H, W]) -> (box: f32[N, 3]) batch none
+model label = onnx "label.onnx" (box: i64[N, 4]) -> (kind: i64[N]) batch none
+pipeline p(x: f32[H, W]) -> (kind: i64[N]) { return kind = label(boxes(x)) }
+""").diagnostics
+    assert found.message == "`label` wants i64[N, 4], but this is f32[N, 3]"
+    assert found.notes == ()
+
+
+def test_b07_the_command_fails_with_the_place_and_loads_nothing(tmp_path: Path) -> None:
+    (tmp_path / "p.pipe").write_text("""\
+model boxes = onnx "boxes.onnx" (x: f32[4]) -> (box: f32[N, 3])
+model label = onnx "label.onnx" (box: i64[N, 4]) -> (kind: i64[N])
+pipeline p(x: f32[4]) -> (kind: i64[N]) { return kind = label(boxes(x)) }
+""")
+    write_model(tmp_path / "boxes.onnx", {"x": ["B", 4]}, {"box": ["B", "N", 3]})
+    kinds = {"kind": ["B", "N"]}
+    write_model(tmp_path / "label.onnx", {"box": ["B", "N", 4]}, kinds, dtype=TensorProto.INT64)
+    program = """
+import sys
+from headrace.cli import main
+failed = main(["compile", "p.pipe"])
+print("loaded" if "onnxruntime" in sys.modules else "nothing loaded")
+sys.exit(failed)
+"""
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert "p.pipe:3:63" in ran.stdout + ran.stderr
+    assert "f32[batch, N, 3]" in ran.stdout + ran.stderr
+    assert ran.stdout.splitlines()[-1] == "nothing loaded"
+    assert not list(tmp_path.glob("*.plan"))
+
+
+def test_b08_a_circle_through_pipelines_and_files_is_refused_beside_other_mistakes(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "other.pipe").write_text(
+        'use "p.pipe" as back\nfn f(x: f32) -> (y: f32) { return y = x }\n'
+    )
+    text = """
+use "other.pipe" as other
+pipeline a(x: f32) -> (y: f32) { return y = b(x) }
+pipeline b(x: f32) -> (y: f32) { return y = a(x) + missing }
+pipeline c(x: f32) -> (y: f32) { return y = c(x) }
+"""
+    (tmp_path / "p.pipe").write_text(text)
+    found = lowered(text, tmp_path).diagnostics
+    assert [f"{one.code} {one.primary.span}" for one in found] == [
+        "HR108 p.pipe:2:1",  # a module that nothing uses
+        "HR111 p.pipe:4:45",  # a circle of two pipelines
+        "HR101 p.pipe:4:52",
+        "HR111 p.pipe:5:45",  # and of one
+        "HR112 other.pipe:1:5",  # a circle of files
+    ]
 
 
 def test_b08_every_mistake_of_a_graph_is_reported_in_one_run() -> None:
