@@ -81,12 +81,12 @@ def compare(rows: int | str, rounds: int, calls: int) -> Outcome:
     whole = session(merged(weights, rows))
 
     def ten() -> Any:  # run() may return things other than arrays
-        value: Any = x
+        value: Any = x  # Any: as above
         for link in links:
             value = link.run(None, {"x": value})[0]
         return value
 
-    def one() -> Any:
+    def one() -> Any:  # Any: as above
         return whole.run(None, {"x": x})[0]
 
     with tempfile.TemporaryDirectory() as folder:

@@ -193,7 +193,7 @@ class Presenter:
         if not self._batch:
             value = column.item(0)
             if value.__class__ is np.ndarray and self._dtype is not None:
-                return value  # type: ignore[return-value]
+                return value  # type: ignore[return-value] by its class, which is quicker than isinstance
             return self._item(value)
         items = [self._item(column.item(row)) for row in range(column.count)]
         if not isinstance(self._type, TensorType):
@@ -216,7 +216,7 @@ class Presenter:
 
     def _item(self, value: object) -> Item:
         if value.__class__ is np.ndarray and self._dtype is not None:
-            return value  # type: ignore[return-value]
+            return value  # type: ignore[return-value] by its class, which is quicker than isinstance
         if isinstance(value, View):
             raise self._fault(f"is still in the memory of {value.buffer.device.name}")
         item = cast("Item", value)

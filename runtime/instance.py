@@ -125,7 +125,7 @@ class OnnxStage:
                 raise StageError(f"`{name}`: {error}") from error
             if stack.__class__ is View:
                 raise StageError(f"{stack!r} is not in the host's memory")
-            feeds[name] = stack if axis == 0 else _moved(stack, axis)  # type: ignore[assignment]
+            feeds[name] = stack if axis == 0 else _moved(stack, axis)  # type: ignore[assignment] no View
         try:
             outputs = self._session.run(feeds)
         except Exception as error:
@@ -190,9 +190,9 @@ class OnnxStage:
                 bind(field.type.dims, _item_shape(feeds[name].shape, axis), bindings)
         shapes: list[tuple[tuple[int, ...] | None, np.dtype[Any]]] = []  # Any: of any scalar
         for field, axis in zip(self._segment.signature.results, self._axes, strict=True):
-            kind = cast("TensorType", field.type)
+            kind = cast("TensorType", field.type)  # models give tensors
             sizes = [evaluate(dim, bindings) for dim in kind.dims]
-            known = None if None in sizes else cast("list[int]", sizes)
+            known = None if None in sizes else cast("list[int]", sizes)  # just looked at
             if known is not None and axis is not None:
                 known.insert(axis, count)
             shapes.append((None if known is None else tuple(known), to_numpy(kind.dtype)))

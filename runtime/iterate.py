@@ -31,7 +31,7 @@ class Loop:
         self._stops, self._outputs, self._place = stops, outputs, place
 
     def walk(self, slots: list[Rows], group: Group) -> Walk:
-        most = [int(cast("SupportsInt", one)) for one in slots[self._maximum].items()]
+        most = [int(cast("SupportsInt", one)) for one in slots[self._maximum].items()]  # an i64
         for row, turns in enumerate(most):
             if turns < 0:
                 raise self._fault(f"`max` of the loop is {turns}", group, row)

@@ -45,7 +45,7 @@ def record_type(pipeline: str, names: Sequence[str]) -> type[Record]:
     """Return the type of a pipeline's results."""
     members: dict[str, object] = {name: property(itemgetter(i)) for i, name in enumerate(names)}
     members |= {"__slots__": (), "_pipeline": pipeline, "_fields": tuple(names)}
-    return cast("type[Record]", type("Record", (Record,), members))
+    return cast("type[Record]", type("Record", (Record,), members))  # made of it
 
 
 def _rebuilt(pipeline: str, names: tuple[str, ...], values: tuple[Item, ...]) -> Record:

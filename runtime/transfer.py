@@ -41,7 +41,8 @@ class TransferStage:
                 return value
             return self._device.upload(holder.download(value))
         if isinstance(value, list):
-            return cast("list[object]", [self._move(item) for item in value])  # type: ignore[return-value]
+            moved = [self._move(item) for item in value]
+            return cast("list[object]", moved)  # type: ignore[return-value] items of one kind
         if value is None:
             return None
         array = cast("Array", np.asarray(value))

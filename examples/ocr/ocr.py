@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from pyclipper import (  # pyright: ignore[reportMissingTypeStubs]
     ET_CLOSEDPOLYGON,  # pyright: ignore[reportAttributeAccessIssue] # a C extension without stubs
-    JT_ROUND,  # pyright: ignore[reportAttributeAccessIssue]
-    PyclipperOffset,  # pyright: ignore[reportAttributeAccessIssue]
+    JT_ROUND,  # pyright: ignore[reportAttributeAccessIssue] likewise
+    PyclipperOffset,  # pyright: ignore[reportAttributeAccessIssue] likewise
 )
 
 Pixels: TypeAlias = MatLike  # u8[height, width, 3]

@@ -48,7 +48,7 @@ class OnnxSession:
         self._session: Any = _open(runtime, model, options, providers)
         self._names = list(output_names)
         self._device = device
-        self._options: Any = runtime.RunOptions()
+        self._options: Any = runtime.RunOptions()  # Any: likewise
         self.run: Callable[[Mapping[str, Array]], list[Array]] = partial(
             self._session.run, self._names, run_options=self._options
         )
@@ -62,7 +62,7 @@ class OnnxSession:
     ) -> list[View]:
         """Run on views in place. A result of unknown shape is put where the session chooses and
         then moved within the device."""
-        device = cast("Addressable", self._device)
+        device = cast("Addressable", self._device)  # what is not on the host has an address
         binding = self._session.io_binding()
         for name, view in feeds.items():
             binding.bind_input(

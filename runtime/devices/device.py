@@ -61,6 +61,7 @@ class Device(Protocol):
         """Copy a view to the host."""
         ...
 
+    # Any: of any scalar
     def allocate(self, shape: tuple[int, ...], dtype: "np.dtype[Any]", stage: str) -> "View":
         """Return a view of new, undefined memory, owned by `stage` in error messages."""
         ...

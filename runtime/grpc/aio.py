@@ -73,12 +73,13 @@ class _Handlers(grpc.GenericRpcHandler):
         for path, method in methods.streams.items():
             self._handlers[path] = grpc.stream_stream_rpc_method_handler(_stream(method))
 
+    # Any: as grpcio's stubs
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         return self._handlers.get(handler_call_details.method)
 
 
 def _unary(method: Method) -> Any:  # Any: as grpcio's stubs
-    async def call(payload: bytes, context: Any) -> bytes:
+    async def call(payload: bytes, context: Any) -> bytes:  # Any: likewise
         try:
             answer = method(payload, context.time_remaining())
             if isinstance(answer, bytes):
@@ -141,7 +142,7 @@ class _Opened:
 
 
 def _stream(method: StreamMethod) -> Any:  # Any: as grpcio's stubs
-    async def call(requests: AsyncIterator[bytes], context: Any) -> None:
+    async def call(requests: AsyncIterator[bytes], context: Any) -> None:  # Any: likewise
         answers: asyncio.Queue[bytes | Pending | _Opened | None] = asyncio.Queue(_IN_FLIGHT)
 
         async def read() -> None:

@@ -91,7 +91,7 @@ def _unserved(name: str) -> Method:
     return method
 
 
-Wrap: TypeAlias = Callable[[Any], Any]
+Wrap: TypeAlias = Callable[[Any], Any]  # Any: messages
 """Makes what is sent of a ModelInferResponse."""
 
 

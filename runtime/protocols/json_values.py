@@ -20,7 +20,7 @@ _DEEPEST = 8
 _WHITE = b" \t\r\n"
 
 
-def _decoders(element: type) -> tuple[msgspec.json.Decoder[Any], ...]:
+def _decoders(element: type) -> tuple[msgspec.json.Decoder[Any], ...]:  # Any: of that type
     """Return decoders of lists of the element, nested 1 to `_DEEPEST` deep."""
     kinds: list[Any] = [element]  # Any: a type made at run time
     for _ in range(_DEEPEST):
@@ -66,7 +66,7 @@ def _depth(start: bytes) -> int:
     return depth
 
 
-def _flat(values: list[Any], datatype: Datatype) -> Flat:
+def _flat(values: list[Any], datatype: Datatype) -> Flat:  # Any: nested JSON
     if not datatype.width:
         while values and isinstance(values[0], list):
             values = [value for inner in values for value in inner]

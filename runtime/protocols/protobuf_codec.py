@@ -87,7 +87,7 @@ def decode_request(
 
 
 def _given(tensors: Any, sources: Any, limits: Limits) -> "list[Given[Any]]":  # Any: messages
-    given: list[Given[Any]] = []
+    given: list[Given[Any]] = []  # Any: likewise
     for tensor, source in zip(tensors, sources, strict=True):
         if tensor.parameters:
             refuse_unserved(_parameters(tensor.parameters), limits)
@@ -95,7 +95,7 @@ def _given(tensors: Any, sources: Any, limits: Limits) -> "list[Given[Any]]":  #
     return given
 
 
-def _read_contents(tensor: Any, datatype: Datatype, count: int) -> Flat:
+def _read_contents(tensor: Any, datatype: Datatype, count: int) -> Flat:  # Any: a message
     field = _CONTENTS.get(datatype.name)
     if field is None:
         raise RawError(f"{datatype.name} travels only in raw_input_contents")
@@ -110,13 +110,14 @@ def _read_contents(tensor: Any, datatype: Datatype, count: int) -> Flat:
         raise RawError(f"a value does not fit in {datatype.name}") from None
 
 
-def _parameters(parameters: Any) -> Parameters:
+def _parameters(parameters: Any) -> Parameters:  # Any: a map of messages
     return {
         name: getattr(parameter, parameter.WhichOneof("parameter_choice") or "bool_param")
         for name, parameter in parameters.items()
     }
 
 
+# Any: a message
 def encode_response(model: Model, request_id: str, outputs: Mapping[str, Item]) -> Any:
     """Turn results to a ModelInferResponse."""
     message = ModelInferResponse()

@@ -51,7 +51,7 @@ def spread(written: Sequence[Part], rank: int) -> list[Part]:
 
 
 def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
-    spec = cast("tuple[Part, ...]", arguments[1].literal)
+    spec = cast("tuple[Part, ...]", arguments[1].literal)  # as lowering makes it
     for index in arguments[2:]:
         scalar_integer(index, "indices", dims)
     if isinstance(arguments[0].type, ListType):
@@ -113,7 +113,7 @@ def sliced(part: Slice, size: Dim, dims: Dims) -> Dim:
 def reference(x: Item, spec: tuple[Part, ...], *indices: Item) -> Item:
     given = iter(indices)
     if isinstance(x, list):
-        return x[cast("int", index_of(spec[0], given))]
+        return x[cast("int", index_of(spec[0], given))]  # of a list only one
     value = array(x)
     return scalar_or_array(value[tuple(index_of(part, given) for part in spec)])
 
@@ -124,7 +124,7 @@ def index_of(part: Part, given: Iterator[Item]) -> "int | slice":
         bounds = [integer(next(given)) if one == "value" else one for one in part]
         return slice(*bounds)
     if part == "...":
-        return cast("slice", ...)
+        return cast("slice", ...)  # NumPy takes it in its place
     return integer(next(given)) if part is None else cast("int", part)
 
 
@@ -135,7 +135,7 @@ def lower(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -> tupl
     require(found.dtype, MOVABLE, "Slice")
     x = emit.tensor(operands[0])
     rank = len(found.dims)
-    written = cast("tuple[Part, ...]", operands[1].literal)
+    written = cast("tuple[Part, ...]", operands[1].literal)  # as lowering makes it
     whole = list(enumerate(spread(written, rank)))
     slices = [(axis, part) for axis, part in whole if isinstance(part, tuple) and part != WHOLE]
     if slices:

@@ -25,7 +25,7 @@ def model_config(model: Model) -> dict[str, Any]:  # Any: JSON
         for form in model.inputs.values()
         for tensor in _tensors(form)
     ]
-    config: dict[str, Any] = {
+    config: dict[str, Any] = {  # Any: JSON
         "name": model.name,
         "platform": "headrace",
         "backend": "headrace",
@@ -85,7 +85,7 @@ def _segments(model: Model) -> tuple[Segment, ...]:
 
 
 def _instances(model: Model) -> list[dict[str, Any]]:  # Any: JSON
-    groups: list[dict[str, Any]] = []
+    groups: list[dict[str, Any]] = []  # Any: JSON
     for segment in _segments(model):
         if isinstance(segment, OnnxSegment):
             device, _, index = segment.device.partition(":")
