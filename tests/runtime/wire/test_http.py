@@ -207,6 +207,7 @@ def test_b28_the_content_coding_is_the_one_asked_for(http: httpx.Client, coding:
         ("br", b"x"),
         ("gzip, gzip", gzip.compress(gzip.compress(b"{}"))),
     ],
+    ids=["no gzip", "half of it", "no deflate", "unknown", "twice"],
 )
 def test_b28_a_body_that_is_not_in_its_coding_is_400(
     http: httpx.Client, coding: str, body: bytes
