@@ -20,6 +20,7 @@ import numpy as np
 from ..dsl.types import DimVar, DType, Type
 from ..stdlib.op import Literal
 from .batch_points import batch_point
+from .dimensions import rename_dims
 from .graph import (
     Constant,
     Emit,
@@ -36,7 +37,6 @@ from .graph import (
     Try,
     Value,
 )
-from .map_dims import map_dims
 from .places import place_of
 from .stage_settings import calls_out, device_of, members_of
 
@@ -160,7 +160,7 @@ class _Writer:
         return self.shown[value]
 
     def _type(self, type: Type) -> str:
-        return str(map_dims(type, self._told_apart))
+        return str(rename_dims(type, self._told_apart))
 
     def _told_apart(self, dim: DimVar) -> DimVar:
         if dim.name == "_":

@@ -5,9 +5,9 @@ from dataclasses import replace
 from ..dsl.dims import Dims
 from ..dsl.linear import variables
 from ..dsl.types import Dim, DimAny, DimVar, TensorType, Type
+from .dimensions import rename_dim, rename_dims, type_dims
 from .graph import Check, ModelDef, Node
-from .map_dims import map_dim, map_dims
-from .rewrite import same_form, type_dims
+from .rewrite import same_form
 
 
 class CallSizes:
@@ -36,14 +36,14 @@ class CallSizes:
 
     def of_call(self, type: Type) -> Type:
         """Return a type of the model with the dimensions of the call."""
-        return map_dims(type, lambda one: self._to_call.get(one, one))
+        return rename_dims(type, lambda one: self._to_call.get(one, one))
 
     def check_of_call(self, check: Check) -> Check | None:
         """Return a check of the model with the sizes of the call, None if it surely holds."""
         if self.holds(check):
             return None
         left, right = (
-            map_dim(dim, lambda one: self._to_call.get(one, one))
+            rename_dim(dim, lambda one: self._to_call.get(one, one))
             for dim in (check.left, check.right)
         )
         return replace(check, left=left, right=right)
@@ -52,14 +52,14 @@ class CallSizes:
         """Tell whether a check of the model surely holds for the sizes of the call."""
         if not (variables(check.left) | variables(check.right)) <= self._to_call.keys():
             return False
-        left = map_dim(check.left, lambda one: self._to_call[one])
-        right = map_dim(check.right, lambda one: self._to_call[one])
+        left = rename_dim(check.left, lambda one: self._to_call[one])
+        right = rename_dim(check.right, lambda one: self._to_call[one])
         return Dims().holds(left, check.op, right) is True
 
     def _of_model(self, dim: Dim) -> Dim:
         if dim in self._to_model:
             return self._to_model[dim]
-        return map_dim(dim, lambda one: self._to_model.get(one) or self._apart(one))
+        return rename_dim(dim, lambda one: self._to_model.get(one) or self._apart(one))
 
     def _apart(self, one: DimVar) -> DimVar:
         while one in self._own:

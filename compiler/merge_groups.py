@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 
 from ..dsl.types import TensorType
 from ..stdlib.op import Decline
+from .dimensions import type_dims
 from .graph import For, Graph, Loop, ModelCall, ModelDef, Node, Region, Try, Value
 from .graph_pass import Declined
-from .rewrite import Uses, is_pure, opaque_before, type_dims, walk
+from .rewrite import Uses, is_pure, opaque_before, walk
 from .stage_settings import device_of, settings_of
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ..dsl.linear import linear, to_dim, variables
 from ..dsl.types import Dim, DimAny, DimVar, ListType, OptionalType, TensorType, Type
 from ..stdlib.op import Effects
+from .dimensions import type_dims
 from .graph import Check, Constant, Emit, FunctionCall, Graph, Node, OpCall, Region, Value
 
 
@@ -40,17 +41,6 @@ def opaque_before(graph: Graph, region: Region) -> dict[Node, Node]:
     """Return for each opaque node of a region the one before it: they run as they are written."""
     opaque = [node for node in region.nodes if not is_pure(graph, node)]
     return dict(zip(opaque[1:], opaque, strict=False))
-
-
-def type_dims(type: Type) -> Iterator[Dim]:
-    """Yield the dimensions of a type, from the outside in."""
-    match type:
-        case TensorType(_, dims):
-            yield from dims
-        case ListType(item) | OptionalType(item):
-            yield from type_dims(item)
-        case _:
-            return
 
 
 def sizes(type: Type) -> set[DimVar]:

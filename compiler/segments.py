@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ..dsl.types import DimVar, Field, Signature
 from .batch_points import batch_point
+from .dimensions import rename_dim, rename_dims
 from .graph import Blob, Check, FunctionCall, Graph, ModelCall, Node, OpCall
-from .map_dims import map_dim, map_dims
 from .places import place_of
 from .plan import Check as PlannedCheck
 from .plan import OnnxSegment, OpSegment, Pads, PythonSegment, Segment
@@ -133,10 +133,10 @@ def _renumbered(
     signature: Signature, checks: Iterable[Check], number: _Numbers
 ) -> tuple[Signature, tuple[PlannedCheck, ...]]:
     def fields(old: tuple[Field, ...]) -> tuple[Field, ...]:
-        return tuple(replace(field, type=map_dims(field.type, number)) for field in old)
+        return tuple(replace(field, type=rename_dims(field.type, number)) for field in old)
 
     new = Signature(fields(signature.params), fields(signature.results))
     return new, tuple(
-        PlannedCheck(map_dim(c.left, number), c.op, map_dim(c.right, number), c.text)
+        PlannedCheck(rename_dim(c.left, number), c.op, rename_dim(c.right, number), c.text)
         for c in checks
     )

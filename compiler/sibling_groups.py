@@ -9,11 +9,12 @@ some 50 us for who does not want it.
 from collections.abc import Iterable
 
 from ..stdlib.op import Decline
+from .dimensions import type_dims
 from .graph import Graph, ModelCall, Node, OpCall, Value
 from .merge_groups import Grouping
 from .model_cost import multiply_adds
 from .onnx_store import OnnxStore
-from .rewrite import Uses, is_pure, type_dims
+from .rewrite import Uses, is_pure
 
 SMALL = 1_000_000
 """Multiply-adds of a head that a caller may have to run for nothing: some 50 us on one core."""

@@ -1,6 +1,5 @@
 """Whether a value fits a type that is asked for, and what has to be done so that it does."""
 
-from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
@@ -10,7 +9,6 @@ from ...dsl.types import (
     ANY_DIM,
     UNKNOWN,
     Dim,
-    DimArith,
     DimVar,
     ListType,
     OptionalType,
@@ -18,8 +16,9 @@ from ...dsl.types import (
     TensorType,
     Type,
 )
+from ..dimensions import map_dims, rename_dims
 from ..graph import OpCall, Value
-from .body import Body, map_dims
+from .body import Body
 from .literals import typed
 from .operands import Broken, Known, Made, Single, weak_number
 
@@ -163,36 +162,9 @@ def instantiate(signature: Signature, dims: Dims) -> Instance:
             names[variable] = dims.fresh(variable.name)
         return names[variable]
 
-    params = tuple(rename(field.type, parameter) for field in signature.params)
-    results = tuple(rename(field.type, result) for field in signature.results)
+    params = tuple(rename_dims(field.type, parameter) for field in signature.params)
+    results = tuple(rename_dims(field.type, result) for field in signature.results)
     return Instance(params, results, names)
-
-
-def rename(type: Type, change: Callable[[DimVar], Dim]) -> Type:
-    """Return the type with its variables replaced."""
-    return map_dims(type, lambda dim: rename_dim(dim, change))
-
-
-def type_dims(type: Type) -> Iterator[Dim]:
-    """Yield the dimensions of a type, from the outside in."""
-    match type:
-        case TensorType(_, dims):
-            yield from dims
-        case ListType(item) | OptionalType(item):
-            yield from type_dims(item)
-        case _:
-            return
-
-
-def rename_dim(dim: Dim, change: Callable[[DimVar], Dim]) -> Dim:
-    """Return the dimension with its variables replaced."""
-    match dim:
-        case DimVar():
-            return change(dim)
-        case DimArith(op, left, right):
-            return DimArith(op, rename_dim(left, change), rename_dim(right, change))
-        case _:
-            return dim
 
 
 def _optional(type: Type | None) -> Type | None:

@@ -13,6 +13,7 @@ from ...dsl.dims import Assumption, Dims
 from ...dsl.source import Span
 from ...dsl.types import ANY_DIM, UNKNOWN, Dim, ListType, OptionalType, TensorType, Type
 from ...stdlib.catalog import Catalog
+from ..dimensions import map_dims
 from ..graph import Check, Constant, FunctionDef, Kind, ModelDef, Node, Region, Value
 from .entities import File, Routine
 from .literals import LiteralError, solid, typed
@@ -169,19 +170,6 @@ class Body:
 def assumption_check(assumption: Assumption) -> Check:
     text = f"{assumption.left} == {assumption.right}"
     return Check(assumption.left, "==", assumption.right, text)
-
-
-def map_dims(type: Type, change: Callable[[Dim], Dim]) -> Type:
-    """Return the type with every dimension changed."""
-    match type:
-        case TensorType(dtype, dims):
-            return TensorType(dtype, tuple(map(change, dims))) if dims else type
-        case ListType(item, maximum):
-            return ListType(map_dims(item, change), maximum)
-        case OptionalType(item):
-            return OptionalType(map_dims(item, change))
-        case _:
-            return type
 
 
 def _is_short(text: str) -> bool:

@@ -12,8 +12,9 @@ from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.source import Span
 from ...dsl.types import UNKNOWN, Dim, DimVar, OptionalType, TensorType, Type
+from ..dimensions import rename_dims, type_dims
 from ..graph import Check, Constant, Loop, Region, Value
-from .agree import Clash, adapt, compare, rename, type_dims
+from .agree import Clash, adapt, compare
 from .body import Body
 from .literals import LiteralError, solid
 from .mismatch import made_here, named, report_mismatch
@@ -111,7 +112,7 @@ def _carried(body: Body, inner: Body, expr: ast.Loop) -> list[_Carried]:
     found: dict[str, _Carried] = {}
     for one in expr.carried:
         written = read_type(one.type, body.file, body.problems)
-        type = rename(written, lambda variable: _size(inner, variable))
+        type = rename_dims(written, lambda variable: _size(inner, variable))
         start = _fitted(body, one.init, type, one, "HR332")
         if one.name.text in found:
             first = found[one.name.text].written.name

@@ -10,9 +10,10 @@ from ...dsl.source import Span
 from ...dsl.types import UNKNOWN, Dim, DimVar, Field, Type
 from ...stdlib.op import Literal
 from ..assets import LOADERS, Asset, Missing, Unreadable, locate, metadata_lines
+from ..dimensions import rename_dims
 from ..graph import Constant, Node, OpCall, Value
 from ..signatures import NotOnnx
-from .agree import compare, rename
+from .agree import compare
 from .body import Body, Whole
 from .emits import not_a_stream
 from .entities import Entity, File, Mistaken, NamedConstant, Routine
@@ -142,7 +143,7 @@ def fit(
             names[variable] = body.dims.flexible(variable.name)
         return names[variable]
 
-    if compare(fitted.type, rename(wanted, flexible), body.dims) is None:
+    if compare(fitted.type, rename_dims(wanted, flexible), body.dims) is None:
         return fitted
     report_mismatch(body, expr, fitted.type, wanted, f"{subject} is {wanted}", code=code)
     return None

@@ -5,8 +5,8 @@ from typing import assert_never
 from ...dsl import ast
 from ...dsl.nearest import nearest
 from ...dsl.types import UNKNOWN, DimVar, DType, TensorType
+from ..dimensions import rename_dims
 from ..graph import Constant
-from .agree import rename
 from .attempts import lower_try
 from .body import Body
 from .branches import lower_if, lower_match
@@ -127,7 +127,7 @@ def _constant(body: Body, constant: NamedConstant, expr: ast.Name | ast.Attribut
     def fresh(variable: DimVar) -> DimVar:
         return body.dims.fresh(variable.name)
 
-    type = body.settle(rename(constant.type, fresh))
+    type = body.settle(rename_dims(constant.type, fresh))
     name = expr.span.text
     return Made(body.add(Constant(None), (), (type,), expr.span, "constant", (name,))[0])
 

@@ -7,8 +7,9 @@ from ...dsl.diagnostic import Label
 from ...dsl.linear import variables
 from ...dsl.source import Span
 from ...dsl.types import Dim, DimVar, OptionalType, Signature, Type
+from ..dimensions import rename_dim, type_dims
 from ..graph import Check, Kind, Value
-from .agree import Clash, adapt, compare_form, instantiate, rename_dim, type_dims
+from .agree import Clash, adapt, compare_form, instantiate
 from .arguments import Slot, bind
 from .batch_axes import shown_in_batch
 from .body import Body

@@ -15,8 +15,9 @@ from ...dsl.types import (
     TensorType,
     Type,
 )
+from ..dimensions import map_dims
 from ..graph import Check, For, Region, Value
-from .body import Body, map_dims
+from .body import Body
 from .emits import no_emit_in_for
 from .mismatch import made_here, named
 from .operands import BROKEN, Broken, Made, Operand, Record, Single

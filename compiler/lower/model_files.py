@@ -12,8 +12,9 @@ from ...dsl import ast
 from ...dsl.linear import variables
 from ...dsl.source import Span
 from ...dsl.types import ANY_DIM, Dim, DimVar, DType, Field, OptionalType, Signature, TensorType
+from ..dimensions import type_dims
 from ..signatures import FileDim, FileSignature, FileTensor
-from .agree import bare, type_dims
+from .agree import bare
 from .model_axes import Axes, matched
 from .problems import Problems
 

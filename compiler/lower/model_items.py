@@ -15,9 +15,10 @@ from ...dsl import ast
 from ...dsl.linear import variables
 from ...dsl.types import UNKNOWN, Signature, TensorType
 from ..assets import Missing, locate
+from ..dimensions import type_dims
 from ..graph import Blob, ModelDef
 from ..signatures import FileSignature, NotOnnx
-from .agree import bare, type_dims
+from .agree import bare
 from .constants import read_defaults
 from .entities import Constraint, Entity, File, Mistaken, NamedModel
 from .model_axes import Axes, choose_axes

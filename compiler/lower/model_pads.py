@@ -9,8 +9,9 @@ from ...dsl.linear import variables
 from ...dsl.source import Span
 from ...dsl.types import DimVar, DType, Field, TensorType
 from ...stdlib.op import Literal
+from ..dimensions import type_dims
 from ..graph import ModelDef, Pads
-from .agree import bare, type_dims
+from .agree import bare
 from .literals import LiteralError, scalar, typed
 from .operands import Known
 from .problems import Problems, did_you_mean

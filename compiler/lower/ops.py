@@ -11,9 +11,10 @@ from ...dsl.source import Span
 from ...dsl.types import ANY_DIM, Dim, DType, ListType, TensorType, Type
 from ...stdlib.op import Argument, Literal, Op, OpTypeError
 from ...stdlib.op import Param as OpParam
+from ..dimensions import map_dims
 from ..graph import OpCall
 from .arguments import Slot, bind
-from .body import Body, map_dims
+from .body import Body
 from .mismatch import made_here
 from .operands import (
     BROKEN,

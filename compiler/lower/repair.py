@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from ...dsl.dims import Dims
 from ...dsl.types import Dim, DimVar, TensorType, Type
 from ...stdlib.op import Argument, Op, OpTypeError
-from .agree import compare, rename
+from ..dimensions import rename_dims
+from .agree import compare
 from .body import Body
 from .entities import UsedFamily
 
@@ -57,7 +58,7 @@ def fits(found: Type, wanted: Type, dims: Dims) -> bool:
             names[variable] = trial.flexible(variable.name)
         return names[variable]
 
-    return compare(found, rename(wanted, change), trial) is None
+    return compare(found, rename_dims(wanted, change), trial) is None
 
 
 def _applied(op: Op, type: Type, dims: Dims) -> Type | None:

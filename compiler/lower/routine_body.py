@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.types import Dim, DimVar, Field
+from ..dimensions import rename_dims, type_dims
 from ..graph import Check, Constant, Emit, If, Region, Value
-from .agree import Clash, adapt, compare, rename, type_dims
+from .agree import Clash, adapt, compare
 from .body import Body
 from .entities import Routine
 from .literals import LiteralError, solid
@@ -185,7 +186,7 @@ class RoutineBody:
                 names[variable] = body.dims.flexible(variable.name)
             return names[variable]
 
-        wanted = rename(field.type, flexible)
+        wanted = rename_dims(field.type, flexible)
         try:
             single = adapt(body, single, wanted, span)
         except LiteralError as error:

@@ -8,9 +8,9 @@ from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.source import Span
 from ...dsl.types import UNKNOWN, Dim, DimVar, Field, OptionalType, Type
+from ..dimensions import rename_dims, type_dims
 from ..graph import Emit, Graph, Region, Settings, StateVariable, Value
 from ..rewrite import walk
-from .agree import rename, type_dims
 from .body import Body, Whole
 from .emits import not_a_stream
 from .entities import Routine, State
@@ -151,7 +151,7 @@ def _own_type(body: Body, type: Type, names: dict[DimVar, Dim]) -> Type:
         return names[variable]
 
     inner = type.item if isinstance(type, OptionalType) else type
-    settled = body.settle(rename(inner, rigid))
+    settled = body.settle(rename_dims(inner, rigid))
     return OptionalType(settled) if isinstance(type, OptionalType) else settled
 
 

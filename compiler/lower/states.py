@@ -15,7 +15,8 @@ from ...dsl.diagnostic import Label
 from ...dsl.source import Span
 from ...dsl.types import UNKNOWN, DimAny, DType, OptionalType, TensorType, Type
 from ...stdlib.dtypes import to_numpy
-from .agree import adapt, compare, type_dims
+from ..dimensions import type_dims
+from .agree import adapt, compare
 from .body import Body
 from .constants import evaluate_constant, fit
 from .entities import Declared, File
