@@ -3,9 +3,11 @@
 A block's first word is its language, the rest says what it is:
 
     pipe               a whole file, which checks
+    pipe run           likewise, and its tests pass
     pipe partial       whole items, which parse
     pipe statements    lines of a pipeline, which parse
     pipe NAME          also a file in the folder of the blocks that follow (wrong.pipe is wrong)
+    json NAME, text NAME   likewise
     python NAME        likewise; other Python compiles, and what it imports is there
     console            `$ headrace ...` and what is printed; `...` stands for anything
     sh                 commands, whose words are understood
@@ -29,6 +31,7 @@ from headrace.dsl.diagnostic import Severity
 from headrace.dsl.parse import parse
 from headrace.dsl.render import render
 from headrace.dsl.source import Source
+from headrace.testing import run_tests
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -72,6 +75,7 @@ def test_programs_parse_and_whole_files_check(block: Block, tmp_path: Path) -> N
         return
     assert module.items
     _write_what_is_named(block.text, tmp_path)
+    _write_what_came_before(block, tmp_path)
     errors = [d for d in check(source) if d.severity is Severity.ERROR]
     assert not errors, render(errors)
 
@@ -86,6 +90,23 @@ def _write_what_is_named(text: str, folder: Path) -> None:
             python.write(f"def {called}(*arguments):\n        return arguments\n\n")
     for file in re.findall(r'lines\("([\w.]+)"\)', text):
         (folder / file).write_text("a\nb\n", encoding="utf-8")
+
+
+def _write_what_came_before(block: Block, folder: Path) -> None:
+    """Write the files that the page has shown before a block."""
+    for before in blocks_of(block.page):
+        if before.line < block.line and "." in before.about:
+            (folder / before.about).write_text(before.text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("block", [one for one in blocks("pipe") if one.about == "run"], ids=str)
+def test_tests_that_are_shown_pass(block: Block, tmp_path: Path) -> None:
+    """What a page has written before is there; other functions and models are stubbed."""
+    _write_what_is_named(block.text, tmp_path)
+    _write_what_came_before(block, tmp_path)
+    results = list(run_tests(Source(str(block), block.text, tmp_path / "example.pipe")))
+    assert results
+    assert "".join(render(result.failures) for result in results) == ""
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
