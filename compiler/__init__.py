@@ -6,7 +6,7 @@ In order of control flow: `lower` makes graphs (`graph`) of a tree and the files
 `optimize` runs the passes of `passes` (`graph_pass`, `rewrite`), by what `stage_settings` and
 `batch_points` say of where and in what company stages run, and figures of a `profile`
 (`profile_file`) where there is one. `memory` and `arena` lay out what lies between, `budgets` holds
-that against the schedule, `planner` with `block_uses`, `segments`, `places` and `map_dims` makes
+that against the schedule, `planner` with `block_uses`, `segments`, `places` and `dimensions` makes
 the plan (`plan`, `plan_walk`). `explain`, `explain_graph` and `deadline_split` are its text,
 `explain_diff` what is different in another, `pictures` its picture; `verify_plan` says what a plan
 keeps to, and `plan_file` with `plan_codec` and `literal_codec` writes and reads it.
@@ -25,13 +25,21 @@ if __name__ == "compiler":
 if TYPE_CHECKING:
     from .driver import (
         Compiled,
+        compile_as_written,
         compile_for_test,
         compile_source,
         compile_with_warnings,
     )
     from .front import check
 
-__all__ = ["Compiled", "check", "compile_for_test", "compile_source", "compile_with_warnings"]
+__all__ = [
+    "Compiled",
+    "check",
+    "compile_as_written",
+    "compile_for_test",
+    "compile_source",
+    "compile_with_warnings",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -81,6 +81,24 @@ def compile_with_warnings(
     return Compiled(back.finish(), (*front.diagnostics, *back.warnings))
 
 
+def compile_as_written(source: Source) -> Plan:
+    """Return the plan of all pipelines, nothing fused, without any schedule.
+
+    Raises CompileError with the mistakes of the source.
+    """
+    front = read_front(source, None, need_models=True, choose=False)
+    errors = [d for d in front.diagnostics if d.severity is Severity.ERROR]
+    if errors:
+        raise CompileError(errors)
+    if not front.graphs:
+        raise CompileError([_no_pipeline(source)])
+    back = _Back(source, False, _silent, len(front.graphs))
+    for graph in front.graphs:
+        with depth_reported(graph.span):
+            back.add(replace(graph, settings=Settings()), None)
+    return back.finish()
+
+
 def compile_for_test(source: Source, pipeline: str, stubs: Stubs) -> Plan:
     """Return the plan of one pipeline, nothing fused, with some stages replaced by their stubs.
 

@@ -11,14 +11,14 @@ from .shapes import Bindings, evaluate, names
 from .stage import StageError
 
 
-def stand_ins(segment: OnnxSegment, size: int) -> list[Value]:
-    """Return one row of a model, its named sizes at `size`; the same one every time.
+def stand_ins(segment: OnnxSegment, size: int, seed: int = 0) -> list[Value]:
+    """Return one row of a model, its named sizes at `size`; the same one for a seed every time.
 
     Raises StageError for types that no model takes as a tensor.
     """
     kinds = [field.type for field in segment.signature.params]
     bindings: Bindings = dict.fromkeys(names(kinds), size)
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     return [_stand_in(kind, bindings, size, random) for kind in kinds]
 
 

@@ -1,10 +1,13 @@
-"""`headrace check`: the mistakes of sources, without models, without running anything."""
+"""`headrace check`: the mistakes of sources, without models, without running anything.
+
+With `--batch` models are run: what they give in batches is compared with what they give alone.
+"""
 
 from argparse import ArgumentParser, Namespace
 
 from ..dsl.diagnostic import CompileError, Diagnostic, Severity
-from . import _files
-from .command import Command, Exit
+from . import _files, _table, _values
+from .command import Command, Exit, UsageError
 from .console import Console
 
 
@@ -16,11 +19,27 @@ def _arguments(parser: ArgumentParser) -> None:
         default="full",
         help="full: with the source; short: file:line:col: code message; json",
     )
+    parser.add_argument(
+        "--batch",
+        action="store_true",
+        help="run the models of one file, and compare rows alone with rows in batches and padded",
+    )
+    parser.add_argument(
+        "--sample",
+        action="append",
+        default=[],
+        metavar="name=value",
+        help="an input to compare with, as for `infer`; may be repeated; only with --batch",
+    )
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
     from ..compiler import check
 
+    if arguments.batch:
+        return _compare(arguments, console)
+    if arguments.sample:
+        raise UsageError("--sample is what `--batch` compares with")
     paths = _files.sources(arguments.paths)
     found: list[Diagnostic] = []
     seen: set[tuple[object, ...]] = set()
@@ -47,6 +66,50 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     return Exit.MISTAKES if errors else Exit.GOOD
 
 
+def _compare(arguments: Namespace, console: Console) -> Exit:
+    """Say which models give other results in a batch, or filled up, than alone."""
+    from ..compiler import compile_as_written
+    from ..runtime.check_batch import CheckConfig, check_batch
+    from ._samples import samples
+
+    if len(arguments.paths) != 1:
+        raise UsageError("--batch takes one file")
+    plan = compile_as_written(_files.read(_files.find(arguments.paths[0], _files.SOURCE)))
+    given = samples(plan, _values.split(arguments.sample)) if arguments.sample else {}
+    if not given:
+        size = CheckConfig().size
+        console.say(f"without --sample, inputs are made up: sizes that are only named are {size}")
+    with console.progress("compare") as progress:
+        found = check_batch(plan, given, None, progress)
+    table = _table.as_table(
+        {
+            "model": [one.model for one in found],
+            "declares": [one.declares for one in found],
+            "rows": [one.rows for one in found],
+            "difference": [_figure(one.difference) for one in found],
+            "first row": [one.first or "-" for one in found],
+            "holds": [_VERDICTS[one.holds] + f" {one.reason}".rstrip() for one in found],
+        }
+    )
+    console.print(console.bold(table.heading))
+    for line in table.lines:
+        console.print(line)
+    broken = sum(one.holds is False for one in found)
+    compared = sum(one.holds is not None for one in found)
+    end = (
+        "all hold" if not broken else f"{broken} of them {'does' if broken == 1 else 'do'} not hold"
+    )
+    console.say(f"{count(compared, 'declaration')} compared: {end}")
+    return Exit.MISTAKES if broken else Exit.GOOD
+
+
+_VERDICTS = {True: "yes", False: "no:", None: "not compared:"}
+
+
+def _figure(difference: float | None) -> str:
+    return "-" if difference is None else f"{difference:.3g}"
+
+
 def count(number: int, what: str) -> str:
     """Return `1 file`, `2 files`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
@@ -56,7 +119,8 @@ COMMAND = Command(
     "check",
     "find mistakes in .pipe files",
     "Finds wrong names, types, shapes and schedules, all at once. Model files may be absent where "
-    "signatures\nare declared. A folder stands for all .pipe files in and below it.",
+    "signatures\nare declared. A folder stands for all .pipe files in and below it.\n"
+    "With --batch the models of one file are run: do they give the same in batches as alone?",
     _arguments,
     _run,
 )

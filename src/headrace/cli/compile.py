@@ -1,18 +1,16 @@
 """`headrace compile`: a source to a plan file."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import _files, _values
+from ._samples import samples
 from .check import count
 from .command import Command, Exit, UsageError
 from .console import Console
-from .infer import wanted
 
 if TYPE_CHECKING:
-    from ..compiler.plan import Plan
     from ..compiler.profile import Profile
 
 
@@ -74,11 +72,11 @@ def _measured(arguments: Namespace, console: Console) -> "Profile":
 
     config = MeasureConfig()
     plan = _files.plan_of(arguments.source, arguments.schedule, console)
-    samples = _samples(plan, _values.split(arguments.sample)) if arguments.sample else {}
-    if not samples:
+    given = samples(plan, _values.split(arguments.sample)) if arguments.sample else {}
+    if not given:
         console.say(f"without --sample, sizes that are only named are taken to be {config.size}")
     with console.progress("measure") as progress:
-        found = measure(plan, samples, config, progress)
+        found = measure(plan, given, config, progress)
     for stage, reason in found.skipped:
         console.say(f"`{stage}` was not measured: {reason}")
     return found.profile
@@ -94,25 +92,6 @@ def _say_where(profile: "Profile", name: str, console: Console) -> None:
             f"{name} is of {there.processor} ({there.cores} cores, {there.runtime}), "
             f"here is {here.processor} ({here.cores} cores, {here.runtime})"
         )
-
-
-def _samples(
-    plan: "Plan", given: Mapping[str, list[str]]
-) -> Mapping[str, Mapping[str, _values.Value]]:
-    """Return the values for each pipeline that takes all of them and needs no others."""
-    found: dict[str, Mapping[str, _values.Value]] = {}
-    for pipeline in plan.pipelines:
-        names = {parameter.field.name: parameter.has_default for parameter in pipeline.parameters}
-        needed = {name for name, has_default in names.items() if not has_default}
-        if needed <= given.keys() <= names.keys():
-            found[pipeline.name] = _values.read(given, wanted(pipeline))
-    if not found:
-        inputs = "; ".join(
-            f"{one.name} takes {', '.join(str(p.field) for p in one.parameters) or 'nothing'}"
-            for one in plan.pipelines
-        )
-        raise UsageError(f"no pipeline takes {', '.join(given)} and nothing else", inputs)
-    return found
 
 
 def _save(profile: "Profile", path: Path) -> None:
