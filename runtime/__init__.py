@@ -1,9 +1,10 @@
 """headrace.runtime: from a plan to answers. In order of control flow:
 
-Loading. `load` makes stages of a plan's segments: `instance` (ONNX), `backends/onnx` (a session),
-`backends/python` (functions), `op_stage` (stdlib ops), `transfer` (copies to `devices`); what this
-machine lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border,
-`bind` its blocks, `prune` them for callers who want some results only.
+Loading. `load` makes stages of a plan's segments: `instance` (ONNX, with `padding`),
+`backends/onnx` (a session), `backends/python` (functions), `op_stage` (stdlib ops), `transfer`
+(copies to `devices`); what this machine lacks is a `load_error`. `prepared` readies a pipeline:
+`accept` and `convert` its border, `bind` its blocks, `prune` them for callers who want some results
+only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
 with `control` for branches and walks, `iterate` for loops and streams, `attempts` for `try`;
@@ -11,11 +12,11 @@ with `control` for branches and walks, `iterate` for loops and streams, `attempt
 dimensions; `stage` is what work asks for; `blame` gives failures an address. `sequences` and
 `turns` keep states between requests.
 
-Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`:
-`scheduler` and `batcher` decide, `jobs` does, `threads` waits, `pending` is the future, `streams`
+Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
+and `batcher` (`gather`) decide, `jobs` does, `threads` waits, `pending` is the future, `streams`
 hold what has been emitted; `simulate` puts a fake clock in place of threads, `measure` finds out
-what models take, with rows of samples or `stand_ins`. `metrics` counts. `record` is what an
-embedded call returns.
+what models take, `check_batch` whether a batch changes results, with rows of samples or
+`stand_ins`. `metrics` counts. `record` is what an embedded call returns.
 
 Front ends. `server` (`server_config`, `fronts`) serves a `service` of engines: `http`
 (`http_protocol`, `http_routes`, `compression`) and `grpc` speak `protocols`, `awaiting` waits for
