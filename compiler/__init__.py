@@ -2,9 +2,9 @@
 
 In order of control flow: `lower` makes graphs (`graph`) of a tree and the files that it names
 (`assets`, `signatures` of ONNX files), `verify` says what is well formed, `choose_schedule`,
-`schedule` and `schedule_values` resolve how they run, `stubs` puts in what a test replaces.
-`optimize` runs the passes of `passes` (`graph_pass`, `rewrite`), by what `stage_settings` and
-`batch_points` say of where and in what company stages run, and figures of a `profile`
+`schedule` (`schedule_values`, `schedule_padding`) resolve how they run, `stubs` puts in what a test
+replaces. `optimize` runs the passes of `passes` (`graph_pass`, `rewrite`), by what `stage_settings`
+and `batch_points` say of where and in what company stages run, and figures of a `profile`
 (`profile_file`) where there is one. `memory` and `arena` lay out what lies between, `budgets` holds
 that against the schedule, `planner` with `block_uses`, `segments`, `places` and `dimensions` makes
 the plan (`plan`, `plan_walk`). `explain`, `explain_graph` and `deadline_split` are its text,
