@@ -14,6 +14,7 @@ import warnings
 import wave
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -121,11 +122,10 @@ def wakeword(stack: ExitStack, rounds: int, gate: float) -> list[Timed]:
 
     Without a gate the package does not ask whether there is a voice; ours always says.
     """
-    import openwakeword.model
-
+    package = import_module("openwakeword.model")  # in no extra: not everyone has it
     apps = both(stack, EXAMPLES / "wakeword" / "wakeword.pipe")
     np.random.seed(0)  # the package begins with noise
-    peer: Any = openwakeword.model.Model(inference_framework="onnx", vad_threshold=gate)
+    peer: Any = package.Model(inference_framework="onnx", vad_threshold=gate)
     with wave.open(str(EXAMPLES / "vad" / "speech.wav")) as file:
         sound = np.frombuffer(file.readframes(file.getnframes()), "<i2")
     frames = sound[: len(sound) // FRAME * FRAME].reshape(-1, FRAME)
