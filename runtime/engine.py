@@ -39,14 +39,15 @@ class EngineConfig:
     """`workers` threads run what is submitted (None: one a core); `intra_op_threads` are those of
     one model run (None: the cores divided by the workers). `queue_size` bounds the requests of
     one pipeline that wait to start, where its schedule says nothing; `sequences` how many of one
-    pipeline are kept at once. `clock` is monotonic, in
-    seconds; deadlines are told on it."""
+    pipeline are kept at once. `clock` is monotonic, in seconds; deadlines are told on it.
+    `tensorrt` lets TensorRT run what stands on a GPU: faster, slower to load, other last bits."""
 
     workers: int | None = None
     intra_op_threads: int | None = None
     queue_size: int = 1024
     sequences: int = 4096
     clock: Callable[[], float] = time.monotonic
+    tensorrt: bool = False
 
     def resolved(self) -> tuple[int, int]:
         """Return the numbers of workers and of threads for a model."""
@@ -71,7 +72,13 @@ class Engine:
         self.config = config or EngineConfig()
         workers, threads = self.config.resolved()
         self._clock = self.config.clock
-        self._stages = Stages(plan, threads, alone=workers == 1, progress=progress)
+        self._stages = Stages(
+            plan,
+            threads,
+            alone=workers == 1,
+            progress=progress,
+            tensorrt=self.config.tensorrt,
+        )
         self.sequences = sequences if sequences is not None else self._sequences()
         self._pipelines = {
             pipeline.name: Prepared(

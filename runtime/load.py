@@ -35,9 +35,16 @@ class Stages:
     """The stages of a plan: `all` holds one per segment, then one per device copied to."""
 
     def __init__(
-        self, plan: Plan, intra_op_threads: int, *, alone: bool, progress: Progress | None
+        self,
+        plan: Plan,
+        intra_op_threads: int,
+        *,
+        alone: bool,
+        progress: Progress | None,
+        tensorrt: bool = False,
     ) -> None:
-        """`alone` says that no other session runs at the same time on these cores."""
+        """`alone` says that no other session runs at the same time on these cores; `tensorrt`
+        gives what runs on a GPU to TensorRT."""
         self._blobs = dict(plan.blobs)
         self._sources = Sources()
         self._instances: list[Instances] = []
@@ -45,6 +52,7 @@ class Stages:
         self._sessions: dict[tuple[str, str], OnnxSession] = {}
         models = sum(isinstance(segment, OnnxSegment) for segment in plan.segments)
         self._threads, self._spin = intra_op_threads, alone and models == 1
+        self._tensorrt = tensorrt
         self.all: list[Stage] = []
         ops = load_catalog() if any(isinstance(one, OpSegment) for one in plan.segments) else None
         for segment in plan.segments:
@@ -112,6 +120,7 @@ class Stages:
                     self.device(segment.device),
                     self._threads,
                     spin=self._spin,
+                    tensorrt=self._tensorrt,
                 )
             except LoadError as error:
                 message = f"stage `{segment.name}`, {segment.place}: {error.message}"

@@ -32,8 +32,12 @@ class OnnxSession:
         intra_op_threads: int,
         *,
         spin: bool,
+        tensorrt: bool = False,
     ) -> None:
-        """`spin` lets idle threads of the session wait busily, which pays for one session only."""
+        """`spin` lets idle threads of the session wait busily, which pays for one session only.
+
+        `tensorrt` gives what runs on a GPU to TensorRT first; what it cannot take goes to CUDA.
+        """
         runtime = _import_runtime()
         options = runtime.SessionOptions()
         options.intra_op_num_threads = intra_op_threads
@@ -41,7 +45,7 @@ class OnnxSession:
         options.log_severity_level = 3
         if not spin:
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        providers = _providers(runtime, device)
+        providers = choose_providers(runtime.get_available_providers(), device.name, tensorrt)
         if providers[0] != "CPUExecutionProvider":
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         # Any: onnxruntime has no types of its own
@@ -146,17 +150,28 @@ def check_packages(installed: Sequence[str]) -> None:
         )
 
 
-def _providers(runtime: Any, device: Device) -> "list[Any]":  # Any: an untyped module
-    kind, _, index = device.name.partition(":")
+def choose_providers(
+    available: Sequence[str], device: str, tensorrt: bool
+) -> list[str | tuple[str, dict[str, int]]]:
+    """Return the execution providers for a device, the first choice first, never one more.
+
+    Raises LoadError where this ONNX Runtime lacks one of them.
+    """
+    kind, _, index = device.partition(":")
     if kind != "gpu":
         return ["CPUExecutionProvider"]
-    if "CUDAExecutionProvider" not in runtime.get_available_providers():
-        raise LoadError(
-            NO_RUNTIME,
-            f"the plan asks for {device.name}, and this ONNX Runtime has no CUDA provider",
-            "pip uninstall onnxruntime, then pip install 'headrace[gpu]'",
-        )
-    return [("CUDAExecutionProvider", {"device_id": int(index or 0), "use_tf32": 0})]
+    place = {"device_id": int(index or 0)}
+    cuda = ("CUDAExecutionProvider", {**place, "use_tf32": 0})
+    chosen = [("TensorrtExecutionProvider", place), cuda] if tensorrt else [cuda]
+    for name, _ in chosen:
+        if name not in available:
+            extra = "gpu,tensorrt" if tensorrt else "gpu"
+            raise LoadError(
+                NO_RUNTIME,
+                f"the plan asks for {device}, and this ONNX Runtime has no {name}",
+                f"pip uninstall onnxruntime, then pip install 'headrace[{extra}]'",
+            )
+    return [*chosen]
 
 
 def reason(error: Exception) -> str:

@@ -54,14 +54,16 @@ def load(
     *,
     workers: int | None = None,
     intra_op_threads: int | None = None,
+    tensorrt: bool = False,
     progress: Progress | None = None,
 ) -> "App":
     """Load a plan (its file, its bytes, or as `compile` returns it) or a `.pipe` file.
 
     `workers` threads run what is submitted (None: one a core). `intra_op_threads` are those of
-    one model run (None: all cores in a call, one core when submitted).
+    one model run (None: all cores in a call, one core when submitted). `tensorrt` lets TensorRT
+    run what the plan puts on a GPU; where it is missing that is an error.
     """
-    return App(_plan(source), workers, intra_op_threads, progress)
+    return App(_plan(source), workers, intra_op_threads, progress, tensorrt=tensorrt)
 
 
 def _source(source: "str | os.PathLike[str]") -> Source:
@@ -94,11 +96,14 @@ class App:
         workers: int | None = None,
         intra_op_threads: int | None = None,
         progress: Progress | None = None,
+        *,
+        tensorrt: bool = False,
     ) -> None:
         cores = len(os.sched_getaffinity(0))
         count = workers if workers is not None else cores
-        self._shared = EngineConfig(count, intra_op_threads or max(1, cores // count))
-        alone = EngineConfig(1, intra_op_threads or cores)
+        threads = intra_op_threads or max(1, cores // count)
+        self._shared = EngineConfig(count, threads, tensorrt=tensorrt)
+        alone = EngineConfig(1, intra_op_threads or cores, tensorrt=tensorrt)
         self._same = alone.intra_op_threads == self._shared.intra_op_threads
         self._engine = Engine(plan, self._shared if self._same else alone, progress=progress)
         self._workers = self._engine if self._same else None

@@ -9,7 +9,7 @@ import pytest
 from headrace.compiler.plan import OpSegment
 from headrace.dsl.pages import codes, page
 from headrace.runtime import load_error
-from headrace.runtime.backends.onnx import check_packages
+from headrace.runtime.backends.onnx import check_packages, choose_providers
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.request import Request
@@ -96,3 +96,31 @@ def test_closing_forgets_the_modules_of_sources() -> None:
     assert len([name for name in set(sys.modules) - before if "headrace_source" in name]) == 1
     engine.close()
     assert not [name for name in sys.modules if "headrace_source" in name and name not in before]
+
+
+ALL_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
+
+
+def test_a_gpu_is_asked_for_by_number_and_the_cpu_is_never_a_second_choice() -> None:
+    cuda = ("CUDAExecutionProvider", {"device_id": 1, "use_tf32": 0})
+    assert choose_providers(ALL_PROVIDERS, "gpu:1", tensorrt=False) == [cuda]
+    first, second = choose_providers(ALL_PROVIDERS, "gpu:1", tensorrt=True)
+    assert first == ("TensorrtExecutionProvider", {"device_id": 1})
+    assert second == cuda
+    assert choose_providers(ALL_PROVIDERS, "cpu", tensorrt=True) == ["CPUExecutionProvider"]
+
+
+@pytest.mark.parametrize(
+    ("available", "tensorrt", "missing"),
+    [
+        (("CPUExecutionProvider",), False, "CUDAExecutionProvider"),
+        (ALL_PROVIDERS[1:], True, "TensorrtExecutionProvider"),
+    ],
+)
+def test_a_provider_that_is_missing_is_an_error_that_names_the_extra(
+    available: tuple[str, ...], tensorrt: bool, missing: str
+) -> None:
+    with pytest.raises(LoadError, match=missing) as caught:
+        choose_providers(available, "gpu:0", tensorrt)
+    assert caught.value.help is not None
+    assert "headrace[gpu" in caught.value.help

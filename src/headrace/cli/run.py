@@ -43,6 +43,9 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
     parser.add_argument("--workers", type=_count, metavar="N", help="default: one a core")
     parser.add_argument(
+        "--tensorrt", action="store_true", help="let TensorRT run what the plan puts on a GPU"
+    )
+    parser.add_argument(
         "--grpc-carrier",
         choices=("auto", "pygrpc-native", "grpcio"),
         default="auto",
@@ -71,7 +74,8 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     config = _config(arguments)
     start = time.perf_counter()
     with console.progress("load") as progress:
-        engine = Engine(plan, EngineConfig(workers=arguments.workers), progress=progress)
+        settings = EngineConfig(workers=arguments.workers, tensorrt=arguments.tensorrt)
+        engine = Engine(plan, settings, progress=progress)
     try:
         server = serve([engine], config)
     except OSError as error:
