@@ -66,12 +66,17 @@ class Try:
             slots[slot] = scatter(group.count, [(some, columns[index]) for some, columns in parts])
 
     def _try(self, slots: list[Rows], group: Group, guard: Guard, row: int | None) -> Tried:
-        """Run the body for one row, or for all of them; return the fault of one that fails."""
+        """Run the body for one row, or for all of them; return the fault of one that fails.
+
+        Where the limit that has passed is that of a `try` around this one, it is raised for that.
+        """
         rows = range(group.count) if row is None else [row]
         some = Group(len(rows), group, rows, guard=guard)
         try:
             return (yield from self._body.run((), slots, some, None if row is None else rows))
         except Fault as fault:
-            if fault.code is Code.INTERNAL:
+            around = group.guard
+            ended = fault.code is Code.DEADLINE and around is not None and guard.at == around.at
+            if ended or fault.code is Code.INTERNAL:
                 raise
             return fault

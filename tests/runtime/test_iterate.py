@@ -308,6 +308,21 @@ def test_workers_go_on_when_the_limit_passes_and_drop_what_comes_late(tmp_path: 
     assert snapshot.successes == 1
 
 
+def test_the_limit_of_an_outer_try_leaves_an_inner_one_no_other_way(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("import time\ndef nap(x):\n    time.sleep(0.1)\n    return x\n")
+    (tmp_path / "p.pipe").write_text("""
+fn nap(x: f32) -> (y: f32) = python "f.py:nap"
+pipeline both(x: f32) -> (y: f32) {
+    return y = try { try nap(x) within 10s else 7.0 } within 20ms else -x
+}
+""")
+    with headrace.load(tmp_path / "p.pipe", workers=2) as app:
+        assert app.both(x=1).y == -1
+        assert app.both.submit(x=1).result(10).y == -1
+        for one in app.metrics:
+            assert set(one.pipeline("both").fallbacks) == {("p.pipe:4:16", "deadline")}
+
+
 def simulated(plan: Plan, seed: int, slow: float, **options: Any) -> Simulation:
     costs = {"big": slow, "small": 0.001}
     return Simulation(plan, seed=seed, cost=lambda stage, _: costs.get(stage, 0.0), **options)
