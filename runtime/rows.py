@@ -142,13 +142,13 @@ class Rows:
 
 
 class Constant(Rows):
-    """A literal of the plan, as an item of its type; ops get the literal itself."""
+    """A literal of the plan, as an item of its type; ops get the literal itself, or the list."""
 
     __slots__ = ("literal",)
 
-    def __init__(self, item: Value, literal: Literal, count: int) -> None:
+    def __init__(self, item: Value, literal: "Literal | list[Item]", count: int) -> None:
         super().__init__(count, [item], None, True)
-        self.literal = literal
+        self.literal = item if isinstance(item, list) else literal
 
     def _same(self, count: int) -> Rows:
         return Constant(self.item(0), self.literal, count)

@@ -219,6 +219,36 @@ def test_a_parked_stream_goes_on_where_it_was_in_any_interleaving() -> None:
         simulation.close()
 
 
+LISTS = """
+pipeline given(xs: list<f32[2]> = [[1, 2], [3, 4]]) -> (ys: f32[_, 2]) {
+    return ys = xs * 2.0
+}
+
+pipeline carried(most: i64) -> (ys: f32[_, 2]) {
+    xs = loop (xs: list<f32[2]> = [[1, 2], [3, 4]]) max most { next xs = xs }
+    return ys = xs * 2.0
+}
+
+pipeline chosen(c: bool, xs: list<f32[2]>) -> (ys: f32[_, 2]) {
+    zs = if c { xs } else { [[1, 2], [3, 4]] }
+    return ys = zs * 2.0
+}
+"""
+
+
+def test_a_list_that_is_written_down_is_one_to_an_op() -> None:
+    with headrace.load(headrace.compile(LISTS), workers=1) as app:
+        for got in (
+            app.given(),
+            app.given.submit().result(10),
+            app.carried(most=1),
+            app.chosen(c=False, xs=[]),
+            app.chosen(c=True, xs=[[1, 2], [3, 4]]),
+        ):
+            assert got.ys.dtype == np.float32
+            assert got.ys.tolist() == [[2, 4], [6, 8]]
+
+
 # ---- tries
 
 TRIES = """
