@@ -13,6 +13,9 @@ from typing import TypeAlias
 from ..dsl.source import Span
 from ..dsl.types import Dim, DimVar, Field, Signature, Type
 from ..stdlib.op import Literal, Op
+from .policies import Batching as Batching
+from .policies import Padding as Padding
+from .policies import Queueing as Queueing
 from .profile import Profile
 
 
@@ -203,35 +206,6 @@ class FunctionDef:
     span: Span
     batched: bool = False
     pure: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Padding:
-    """Lets rows of different `dim` meet where it is equal in units of `bucket`, rounded up (None:
-    anywhere), as long as no more than the share `waste` of a batch is padding (None: any)."""
-
-    dim: DimVar
-    bucket: int | None = None
-    waste: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Batching:
-    """When rows of a stage run together. `wait` in seconds; `prefer` ascending."""
-
-    maximum: int
-    wait: float = 0.0
-    prefer: tuple[int, ...] = ()
-    padding: Padding | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Queueing:
-    """Bounds of a queue. `timeout` in seconds; `on_timeout` is "reject" or "delay"."""
-
-    size: int
-    timeout: float | None = None
-    on_timeout: str = "reject"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 A pipeline's body is a Block of steps over numbered slots. A block runs for a *group* of rows at
 once: every slot then holds one value per row. Nested blocks name the slots they capture. The
-file format is in `plan_file.py`.
+file format is in `plan_file.py`. How stages are served is in `policies.py`, whose names are here
+too: the runtime looks no further than this file.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,14 @@ from typing import TypeAlias
 
 from ..dsl.types import Dim, DimVar, Field, Signature, Type
 from ..stdlib.op import Literal
+from .policies import NO_SERVICE
+from .policies import Batching as Batching
+from .policies import Isolation as Isolation
+from .policies import Padding as Padding
+from .policies import Priorities as Priorities
+from .policies import Queueing as Queueing
+from .policies import Sequencing as Sequencing
+from .policies import Service as Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +54,6 @@ class Pads:
 
 
 @dataclass(frozen=True, slots=True)
-class Padding:
-    """Rows of different `dim` meet where it is equal in units of `bucket`, rounded up (None:
-    anywhere); at most the share `waste` of a batch may be padding (None: any)."""
-
-    dim: DimVar
-    bucket: int | None
-    waste: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Batching:
-    """A queue in front of a stage: at most `maximum` rows run, the oldest waits `wait` s."""
-
-    maximum: int
-    wait: float
-    prefer: tuple[int, ...]
-    padding: Padding | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Queueing:
-    size: int
-    timeout: float | None
-    on_timeout: str
-
-
-@dataclass(frozen=True, slots=True)
 class OnnxSegment:
     """A (fused) ONNX graph. Names and axes are in the signature's order; an axis of None has no
     batch axis; `stackable` says that rows of equal shape may share one run, `pads` of which sizes
@@ -93,6 +75,7 @@ class OnnxSegment:
     checks: tuple[Check, ...]
     place: Place
     pads: tuple[Pads, ...] = ()
+    service: Service = NO_SERVICE
 
     @property
     def stackable(self) -> bool:
@@ -128,6 +111,8 @@ class PythonSegment:
     instances: int | None = None
     group: int | None = None
     device: str = "cpu"
+    pads: tuple[Pads, ...] = ()
+    service: Service = NO_SERVICE
 
 
 Segment: TypeAlias = OnnxSegment | OpSegment | PythonSegment
@@ -305,6 +290,8 @@ class PipelinePlan:
     stream: bool = False
     states: tuple[StateVariable, ...] = ()
     idle: float | None = None
+    priority: Priorities | None = None
+    sequencing: Sequencing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +326,8 @@ class Plan:
 
     `blobs` holds models, Python sources and assets by SHA-256 digest; `explanation` is the text
     of `headrace explain` by stage of compilation; `declined` what was not done, and why.
+    `resources` are the totals of the rate limiter; of one that is not named there is as much as the
+    stage takes that takes most.
     """
 
     producer: str  # headrace version that made it
@@ -348,6 +337,7 @@ class Plan:
     explanation: tuple[tuple[str, str], ...]
     declined: tuple[Declined, ...]
     blobs: tuple[tuple[str, bytes], ...]
+    resources: tuple[tuple[str, int], ...] = ()
 
     def pipeline(self, name: str) -> PipelinePlan:
         return next(p for p in self.pipelines if p.name == name)

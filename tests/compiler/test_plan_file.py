@@ -27,6 +27,7 @@ from headrace.compiler.plan import (
     CheckStep,
     Declined,
     EachStep,
+    Isolation,
     MemoryPlan,
     OnnxSegment,
     OpSegment,
@@ -34,8 +35,11 @@ from headrace.compiler.plan import (
     PipelinePlan,
     Place,
     Plan,
+    Priorities,
     PythonSegment,
     Queueing,
+    Sequencing,
+    Service,
     SwitchStep,
     TransferStep,
 )
@@ -82,7 +86,8 @@ def make_plan(literal: Literal = None) -> Plan:
         batching=Batching(8, 0.001, (4, 8)),
         group=1,
         instances=2,
-        queueing=Queueing(16, 0.5, "reject"),
+        queueing=Queueing(16, 0.5, "reject", True, ((2, Queueing(4, 0.1, "delay")),)),
+        service=Service(Priorities(3, 2), 1 << 20, (1, 8), (("dsp", 1),), (0, 1), 2),
         checks=(Check(DimArith("%", H, 32), "==", 0, "H % 32 == 0"),),
         place=PLACE,
     )
@@ -97,6 +102,7 @@ def make_plan(literal: Literal = None) -> Plan:
         queueing=None,
         checks=(),
         place=PLACE,
+        service=Service(isolation=Isolation(2 << 30, 5.0)),
     )
     op = OpSegment("core.cast", "core.cast", (OptionalType(BOXES),), PLACE)
     arm = Block((), ((5, 0),), (), (), (0,), 1, ())
@@ -129,6 +135,9 @@ def make_plan(literal: Literal = None) -> Plan:
         deadline=2.0,
         queueing=Queueing(4, None, "delay"),
         place=PLACE,
+        idle=60.0,
+        priority=Priorities(2, 1),
+        sequencing=Sequencing("oldest", 100, 8),
     )
     return Plan(
         producer="0.1.0",
@@ -138,6 +147,7 @@ def make_plan(literal: Literal = None) -> Plan:
         explanation=(("plan", "%0 x f32[3, H]\n"),),
         declined=(Declined("p", "fuse", "detect", "has two consumers", PLACE),),
         blobs=((digest_of(MODEL), MODEL), (digest_of(SOURCE), SOURCE)),
+        resources=(("dsp", 2),),
     )
 
 
@@ -440,11 +450,25 @@ def test_an_array_whose_shape_does_not_fit_its_bytes_is_malformed() -> None:
 # ---- what every plan keeps to
 
 
-def with_body(**changes: object) -> Plan:
+def with_pipeline(**changes: object) -> Plan:
     plan = make_plan()
-    pipeline = plan.pipelines[0]
-    body = replace(pipeline.body, **changes)
-    return replace(plan, pipelines=(replace(pipeline, body=body),))
+    return replace(plan, pipelines=(replace(plan.pipelines[0], **changes),))
+
+
+def with_body(**changes: object) -> Plan:
+    return with_pipeline(body=replace(make_plan().pipelines[0].body, **changes))
+
+
+def with_segment(number: int = 0, **changes: object) -> Plan:
+    """`segments[0]` is an ONNX model of three priorities, `segments[1]` a Python function."""
+    plan = make_plan()
+    segments = list(plan.segments)
+    segments[number] = replace(segments[number], **changes)
+    return replace(plan, segments=tuple(segments))
+
+
+def bounded(*levels: int) -> Queueing:
+    return Queueing(1, levels=tuple((level, Queueing(1)) for level in levels))
 
 
 BODY = make_plan().pipelines[0].body
@@ -469,6 +493,26 @@ FIRST, CALL, *_ = BODY.steps
         (replace(make_plan(), blobs=make_plan().blobs[:1]), "has no source"),
         (replace(make_plan(), blobs=((digest_of(MODEL), b"x"),)), "is another"),
         (replace(make_plan(), pipelines=make_plan().pipelines * 2), "have one name"),
+        (with_segment(queueing=Queueing(0)), "a queue of no places"),
+        (with_segment(queueing=bounded(4)), "a priority that there is not"),
+        (with_segment(queueing=bounded(2, 2)), "bounds a priority twice"),
+        (with_segment(queueing=bounded(0)), "a priority below 1"),
+        (with_segment(queueing=Queueing(1, levels=((1, bounded(1)),))), "levels within a level"),
+        (with_segment(service=Service(Priorities(2, 3))), "a default priority"),
+        (with_segment(service=Service(cache=0)), "a cache of no bytes"),
+        (with_segment(service=Service(warmup=(4, 1))), "warmed up with no rows"),
+        (with_segment(service=Service(cpus=(-1,))), "a core that there is not"),
+        (with_segment(service=Service(threads=0)), "has no thread"),
+        (with_segment(service=Service(resources=(("dsp", 3),))), "needs more 'dsp' than there is"),
+        (with_segment(service=Service(resources=(("a", 1), ("a", 1)))), "names a resource twice"),
+        (with_segment(service=Service(isolation=Isolation())), "runs no Python"),
+        (with_segment(1, service=Service(isolation=Isolation(timeout=0.0))), "has no time"),
+        (replace(make_plan(), resources=(("dsp", 0),)), "has none of a resource"),
+        (with_pipeline(priority=Priorities(2, 0)), "a default priority"),
+        (with_pipeline(queueing=bounded(3)), "a priority that there is not"),
+        (with_pipeline(idle=None), "not per sequence puts sequences together"),
+        (with_pipeline(sequencing=Sequencing("direct", most=4)), "in no way that there is"),
+        (with_pipeline(sequencing=Sequencing("oldest", backlog=0)), "in no way that there is"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
