@@ -57,11 +57,13 @@ class PipelineCell:
 
 
 class Tally:
-    """One thread's cells, by the numbers of pipelines and stages."""
+    """One thread's cells, by the numbers of pipelines and stages, and of how many requests it is
+    in the middle: it alone writes `inside`."""
 
-    __slots__ = ("pipelines", "stages")
+    __slots__ = ("inside", "pipelines", "stages")
 
     def __init__(self, pipelines: int, stages: int) -> None:
+        self.inside = 0
         self.pipelines = [PipelineCell() for _ in range(pipelines)]
         self.stages = [StageCell() for _ in range(stages)]
 
@@ -128,6 +130,11 @@ class Metrics:
             with self._lock:
                 self._tallies.append(tally)
             return tally
+
+    def inside(self) -> int:
+        """Return in how many requests the threads are."""
+        with self._lock:
+            return sum(tally.inside for tally in self._tallies)
 
     def snapshot(self, pending: Sequence[int] = ()) -> Snapshot:
         """Add up what all threads have counted; `pending` is filled in by the engine."""
