@@ -1,7 +1,7 @@
 """Where an expression is lowered: the names in scope, the region that takes the nodes, the sizes.
 
-`Body.evaluate` is how the parts that check calls, operators and control flow come back to
-expressions; it is set where all of them are known (`expressions.py`).
+`Body.evaluate` and `Body.perform` are how the parts that check calls, operators and control flow
+come back to expressions; they are set where all of them are known (`expressions.py`).
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from .problems import Problems
 from .scope import Scope
 
 Evaluate: TypeAlias = Callable[["Body", ast.Expr, tuple[str, ...]], Operand]
+Perform: TypeAlias = Callable[["Body", ast.Expr], None]
 Inline: TypeAlias = Callable[["Body", Routine, tuple[Single, ...], Span], Operand]
 Send: TypeAlias = Callable[["Body", ast.Emit], None]
 
@@ -48,6 +49,7 @@ class Body:
     scope: Scope
     nodes: list[Node]
     evaluate_with: Evaluate
+    perform_with: Perform
     inline_with: Inline
     emit_with: Send  # lowers an `emit`, or says why there can be none here
 
@@ -62,6 +64,10 @@ class Body:
     def evaluate(self, expr: ast.Expr, names: tuple[str, ...] = ()) -> Operand:
         """Lower an expression; `names` are what the source calls its results."""
         return self.evaluate_with(self, expr, names)
+
+    def perform(self, expr: ast.Expr) -> None:
+        """Lower an expression for what it emits; nothing takes its value."""
+        self.perform_with(self, expr)
 
     def single(self, expr: ast.Expr, names: tuple[str, ...] = ()) -> Single:
         """Lower an expression that must be one value; several are a mistake."""

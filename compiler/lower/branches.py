@@ -14,14 +14,17 @@ from .body import Body
 from .literals import LiteralError, typed
 from .merge import ArmResult, merge
 from .mismatch import made_here, named
-from .operands import BROKEN, Broken, Operand, Single, weak_number
+from .operands import BROKEN, Broken, Operand, Record, Single, weak_number
 from .statements import condition, lower_block
 
 
-def lower_if(body: Body, expr: ast.If, names: tuple[str, ...]) -> Operand:
+def lower_if(body: Body, expr: ast.If, names: tuple[str, ...], *, wanted: bool = True) -> Operand:
+    """Lower an `if`. Without `wanted` nothing takes its value, and it may have no `else`."""
     test = condition(body, expr.condition, "if")
-    then = _arm(body, expr.then, names)
-    if expr.orelse is None:
+    then = _arm(body, expr.then, names, wanted)
+    if expr.orelse is None and not wanted:
+        other = ArmResult(body.inside(), Record(()), expr.span)
+    elif expr.orelse is None:
         body.problems.error(
             "HR225",
             "an `if` is a value and needs an `else`",
@@ -30,26 +33,33 @@ def lower_if(body: Body, expr: ast.If, names: tuple[str, ...]) -> Operand:
             help="add `else { ... }` with the value for when the condition does not hold",
         )
         return BROKEN
-    arms = (then, _arm(body, expr.orelse, names))
+    else:
+        other = _arm(body, expr.orelse, names, wanted)
+    arms = (then, other)
     if isinstance(test, Broken):
         return BROKEN
     inputs = (body.value(test, expr.condition.span, "condition"),)
     return merge(body, If(), inputs, arms, expr.span, "if", names)
 
 
-def lower_match(body: Body, expr: ast.Match, names: tuple[str, ...]) -> Operand:
+def lower_match(
+    body: Body, expr: ast.Match, names: tuple[str, ...], *, wanted: bool = True
+) -> Operand:
+    """Lower a `match`. Without `wanted` nothing takes its value."""
     subject = body.single(expr.subject)
     type = _subject_type(body, expr.subject, subject)
-    cases, arms, sound = _cases(body, expr, type, names)
+    cases, arms, sound = _cases(body, expr, type, names, wanted)
     if not sound or isinstance(subject, Broken) or type is None or not arms:
         return BROKEN
     inputs = (body.value(subject, expr.subject.span, "subject"),)
     return merge(body, Match(cases), inputs, arms, expr.span, "match", names)
 
 
-def _arm(body: Body, block: ast.Block | ast.If | ast.Expr, names: tuple[str, ...]) -> ArmResult:
+def _arm(
+    body: Body, block: ast.Block | ast.If | ast.Expr, names: tuple[str, ...], wanted: bool
+) -> ArmResult:
     inner = body.inside()
-    operand = lower_block(inner, block, names)
+    operand = lower_block(inner, block, names, wanted=wanted)
     span = block.span
     if isinstance(block, ast.Block) and block.statements:
         span = block.statements[-1].span
@@ -76,7 +86,7 @@ def _is_matchable(dtype: DType) -> bool:
 
 
 def _cases(
-    body: Body, expr: ast.Match, type: TensorType | None, names: tuple[str, ...]
+    body: Body, expr: ast.Match, type: TensorType | None, names: tuple[str, ...], wanted: bool
 ) -> tuple[tuple[tuple[Literal, ...], ...], list[ArmResult], bool]:
     """Return the literals of all arms but the last, which takes what is left, and the arms."""
     seen: dict[Literal, Span] = {}
@@ -100,7 +110,7 @@ def _cases(
             else:
                 sound &= _pattern(body, pattern, type, seen, literals)
         cases.append(tuple(literals))
-        arms.append(_arm(body, arm.body, names))
+        arms.append(_arm(body, arm.body, names, wanted))
     complete = type is not None and type.dtype is DType.BOOL and set(seen) == {True, False}
     if wildcard is None and not complete and type is not None:
         body.problems.error(

@@ -1,6 +1,8 @@
 """Calls: of ops, models, functions and pipelines."""
 
 from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Final
 
 from ...dsl import ast
 from ...dsl.diagnostic import Label
@@ -24,6 +26,9 @@ from .operands import BROKEN, Made, Operand
 from .ops import lower_op, output_names, record
 from .problems import did_mean, did_you_mean
 from .scope import Local
+
+FAMILIAR: Final = MappingProxyType({"ones": "full(shape, 1)", "arange": "range(n)"})
+"""What is called otherwise elsewhere."""
 
 
 def lower_call(body: Body, call: ast.Call, names: tuple[str, ...]) -> Operand:
@@ -125,7 +130,7 @@ def _of_entity(
                 "HR101",
                 f"there is no function, model or op `{name.text}`",
                 name.span,
-                help=_other_family(body, name.text) or did_you_mean(name.text, candidates),
+                help=_elsewhere(body, name.text) or did_you_mean(name.text, candidates),
             )
         case _:
             message = f"`{name.text}` is {describe(entity)} and cannot be called"
@@ -133,8 +138,10 @@ def _of_entity(
     return _arguments_only(body, call)
 
 
-def _other_family(body: Body, name: str) -> str | None:
-    """Say which module has an op that was called without it."""
+def _elsewhere(body: Body, name: str) -> str | None:
+    """Say which module has an op that was called without it, or what NumPy's is called here."""
+    if name in FAMILIAR:
+        return f"write `{FAMILIAR[name]}`"
     for family in body.catalog.families:
         if family != "core" and body.catalog.find(family, name) is not None:
             return f"did you mean `{family}.{name}`?"

@@ -14,7 +14,7 @@ from ...dsl.source import Span
 from ...dsl.types import UNKNOWN, Dim, DimVar, OptionalType, TensorType, Type
 from ..dimensions import rename_dims, type_dims
 from ..graph import Check, Constant, Loop, Region, Value
-from .agree import Clash, adapt, compare
+from .agree import Clash, adapt, compare, compare_form
 from .body import Body
 from .literals import LiteralError, solid
 from .mismatch import made_here, named, report_mismatch
@@ -23,6 +23,7 @@ from .ops import output_names
 from .problems import did_you_mean
 from .statements import condition, lower_statement
 from .type_expressions import given_twice, read_type
+from .zeros import ZEROS, is_zeros, zeros_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class _Carried:
 def lower_loop(body: Body, expr: ast.Loop, names: tuple[str, ...]) -> Operand:
     most = _most(body, expr.maximum)
     inner = body.inside()
-    carried = _carried(body, inner, expr)
-    checks = body.take_checks()
+    before: list[Check] = []
+    carried = _carried(body, inner, expr, before)
     for one in carried:
         operand = Made(one.param) if one.param.type != UNKNOWN else BROKEN
         name = one.written.name
@@ -52,14 +53,15 @@ def lower_loop(body: Body, expr: ast.Loop, names: tuple[str, ...]) -> Operand:
     for statement in expr.body.statements[: _length(expr.body)]:
         lower_statement(inner, statement)
     following, stop = _ends(inner, expr)
-    given = _next(inner, carried, following) if following is not None else {}
+    within: list[Check] = []
+    given = _next(inner, carried, following, within) if following is not None else {}
     test = None if stop is None else condition(inner, stop.condition, "stop when")
     inner.scope.close(body.problems)
     broken = [one for one in (most, test, *(c.start for c in carried)) if isinstance(one, Broken)]
     if broken or len(given) != len(carried) or BROKEN in given.values():
         return Record(tuple((one.name, BROKEN) for one in carried)) if carried else BROKEN
-    region, left = _region(inner, carried, given, test, stop)
-    return _add(body, expr, most, carried, region, (*checks, *left), names)
+    region, left = _region(inner, carried, given, test, stop, tuple(within))
+    return _add(body, expr, most, carried, region, (*before, *left), names)
 
 
 def _add(
@@ -107,13 +109,13 @@ def _most(body: Body, expr: ast.Expr) -> Single:
     return single
 
 
-def _carried(body: Body, inner: Body, expr: ast.Loop) -> list[_Carried]:
+def _carried(body: Body, inner: Body, expr: ast.Loop, checks: list[Check]) -> list[_Carried]:
     """Read what is carried. Names of sizes are those of the pipeline or of this loop."""
     found: dict[str, _Carried] = {}
     for one in expr.carried:
         written = read_type(one.type, body.file, body.problems)
         type = rename_dims(written, lambda variable: _size(inner, variable))
-        start = _fitted(body, one.init, type, one, "HR332")
+        start = _start(body, one, type, checks)
         if one.name.text in found:
             first = found[one.name.text].written.name
             given_twice(one.name.text, one.name.span, first.span, body.problems)
@@ -131,6 +133,13 @@ def _carried(body: Body, inner: Body, expr: ast.Loop) -> list[_Carried]:
     return list(found.values())
 
 
+def _start(body: Body, one: ast.Carried, type: Type, checks: list[Check]) -> Single:
+    if not is_zeros(one.init) or body.scope.local(ZEROS) is not None:
+        return _fitted(body, one.init, type, one, checks)
+    known = zeros_of(one.init, body.resolve(type), one.name.text, "HR332", body.problems)
+    return BROKEN if known is None else known
+
+
 def _size(inner: Body, variable: DimVar) -> Dim:
     known = inner.scope.size(variable.name)
     if known is None:
@@ -138,8 +147,13 @@ def _size(inner: Body, variable: DimVar) -> Dim:
     return known
 
 
-def _fitted(body: Body, expr: ast.Expr, type: Type, carried: ast.Carried, code: str) -> Single:
-    """Lower a value that is carried and compare it with the type that was written."""
+def _fitted(
+    body: Body, expr: ast.Expr, type: Type, carried: ast.Carried, checks: list[Check]
+) -> Single:
+    """Lower a value that is carried and compare it with the type that was written.
+
+    What is assumed of its sizes is added to `checks`.
+    """
     name = carried.name.text
     operand = collapsed(body.evaluate(expr, (name,)))
     single = body.single(expr) if isinstance(operand, Record) else operand
@@ -147,7 +161,7 @@ def _fitted(body: Body, expr: ast.Expr, type: Type, carried: ast.Carried, code: 
         single = adapt(body, single, type, expr.span)
     except LiteralError as error:
         message = f"`{name}` is carried as {carried.type.span.text}, but {error}"
-        body.problems.error(code, message, expr.span)
+        body.problems.error("HR332", message, expr.span)
         return BROKEN
     clash = compare(single.type, type, body.dims)
     if clash is not None:
@@ -157,17 +171,31 @@ def _fitted(body: Body, expr: ast.Expr, type: Type, carried: ast.Carried, code: 
             single.type,
             body.resolve(type),
             f"`{name}` is carried as {carried.type.span.text} in every turn",
-            code=code,
+            code="HR332",
             notes=("a size that changes from turn to turn is written `_`",)
             if clash is Clash.DIMS and any(type_dims(type))
             else (),
         )
         return BROKEN
+    checks += _assumed(body, name, single.type, type)
     if not isinstance(single, Known):
         return single
     if isinstance(type, OptionalType):
         return Known(single.literal, body.settle(type))
     return solid(single)
+
+
+def _assumed(body: Body, name: str, found: Type, wanted: Type) -> list[Check]:
+    """Return what has just been assumed of sizes, each said of the dimension that it is of."""
+    pairs = compare_form(found, wanted)
+    assert not isinstance(pairs, Clash)  # they have been compared
+    sizes = [tuple(map(body.dims.resolve, pair)) for pair in pairs]
+    checks: list[Check] = []
+    for check in body.take_checks():
+        axis = [set(pair) for pair in sizes].index({check.left, check.right})
+        text = f"dimension {axis} of {name} == {sizes[axis][1]}"
+        checks.append(replace(check, text=text))
+    return checks
 
 
 def _length(block: ast.Block) -> int:
@@ -198,7 +226,9 @@ def _ends(inner: Body, expr: ast.Loop) -> tuple[ast.Next | None, ast.StopWhen | 
     return following, stop
 
 
-def _next(inner: Body, carried: Sequence[_Carried], statement: ast.Next) -> dict[str, Single]:
+def _next(
+    inner: Body, carried: Sequence[_Carried], statement: ast.Next, checks: list[Check]
+) -> dict[str, Single]:
     """Return the values of the next turn by name; what is missing or too much is a mistake."""
     known = {one.name: one for one in carried}
     given: dict[str, Single] = {}
@@ -220,7 +250,7 @@ def _next(inner: Body, carried: Sequence[_Carried], statement: ast.Next) -> dict
             given_twice(name, (binding.name or binding).span, places[name], inner.problems)
         else:
             one = known[name]
-            given[name] = _fitted(inner, binding.value, one.type, one.written, "HR332")
+            given[name] = _fitted(inner, binding.value, one.type, one.written, checks)
             places[name] = (binding.name or binding).span
     missing = [name for name in known if name not in given]
     if missing:
@@ -241,10 +271,10 @@ def _region(
     given: dict[str, Single],
     test: Single | None,
     stop: ast.StopWhen | None,
+    checks: tuple[Check, ...],
 ) -> tuple[Region, tuple[Check, ...]]:
-    """Return the region, and what is assumed of sizes that no stage in it can check."""
+    """Return the region, and those of the `checks` that no stage in it can make."""
     results = [inner.value(given[one.name], one.written.span, one.name) for one in carried]
-    checks = inner.take_checks()
     stages = [i for i, node in enumerate(inner.nodes) if not isinstance(node.kind, Constant)]
     if checks and stages:
         node = inner.nodes[stages[-1]]

@@ -17,7 +17,7 @@ from .agree import compare
 from .body import Body, Whole
 from .emits import not_a_stream
 from .entities import Entity, File, Mistaken, NamedConstant, Routine
-from .expressions import evaluate
+from .expressions import evaluate, perform
 from .literals import LiteralError, typed
 from .mismatch import report_mismatch
 from .operands import BROKEN, Broken, Known, Made, Operand, Record, Single
@@ -25,6 +25,7 @@ from .problems import did_you_mean
 from .scope import Scope
 from .session import Session
 from .type_expressions import read_type
+from .zeros import is_zeros, zeros_of
 
 METADATA = "metadata"
 
@@ -37,6 +38,9 @@ def read_constant(item: ast.Const, file: File, session: Session) -> Entity:
     """Return the constant of an item, `Mistaken` after a mistake in it."""
     problems = session.problems
     declared = read_type(item.type, file, problems)
+    if is_zeros(item.value):
+        known = zeros_of(item.value, declared, item.name.text, "HR227", problems)
+        return Mistaken() if known is None else NamedConstant(known.type, known)
     try:
         known = _load(item.value, file, session)
     except _Absent:
@@ -55,14 +59,22 @@ def read_defaults(
     found: list[Known | None] = []
     for field in fields:
         param = by_name.get(field.name)
-        known = None
-        if param is not None and param.default is not None:
-            known = evaluate_constant(param.default, file, session)
-        if known is not None and param is not None and param.default is not None:
-            subject = f"`{field.name}`"
-            known = fit(param.default, known, field.type, "HR214", subject, file, session)
-        found.append(known)
+        if param is None or param.default is None:
+            found.append(None)
+        else:
+            found.append(initial(param.default, field.type, field.name, "HR214", file, session))
     return tuple(found)
+
+
+def initial(
+    expr: ast.Expr, type: Type, name: str, code: str, file: File, session: Session
+) -> Known | None:
+    """Return what stands after `name: type =`; None after a mistake, which has `code` if it is
+    that the value is not of the type."""
+    if is_zeros(expr):
+        return zeros_of(expr, type, name, code, session.problems)
+    known = evaluate_constant(expr, file, session)
+    return None if known is None else fit(expr, known, type, code, f"`{name}`", file, session)
 
 
 def evaluate_constant(expr: ast.Expr, file: File, session: Session) -> Known | None:
@@ -88,7 +100,15 @@ def constant_body(file: File, session: Session) -> Body:
     """Return a body without names of its own."""
     problems, scope = session.problems, Scope(file)
     return Body(
-        problems, session.catalog, Whole(), scope, [], evaluate, _refuse_routine, not_a_stream
+        problems,
+        session.catalog,
+        Whole(),
+        scope,
+        [],
+        evaluate,
+        perform,
+        _refuse_routine,
+        not_a_stream,
     )
 
 

@@ -27,6 +27,7 @@ from .operators import lower_binary, lower_unary
 from .problems import did_mean, did_you_mean
 from .scope import Local
 from .type_expressions import SCALARS
+from .zeros import ZEROS
 
 
 def evaluate(body: Body, expr: ast.Expr, names: tuple[str, ...]) -> Operand:
@@ -72,6 +73,17 @@ def evaluate(body: Body, expr: ast.Expr, names: tuple[str, ...]) -> Operand:
             assert_never(expr)
 
 
+def perform(body: Body, expr: ast.Expr) -> None:
+    """Lower an expression for what it emits: the arms of a branch need no value then."""
+    match expr:
+        case ast.If():
+            lower_if(body, expr, (), wanted=False)
+        case ast.Match():
+            lower_match(body, expr, (), wanted=False)
+        case _:
+            body.evaluate(expr)  # of a `try` too: its value must have come about
+
+
 def _name(body: Body, expr: ast.Name) -> Operand:
     found = body.scope.find(expr.text)
     match found:
@@ -103,7 +115,10 @@ def _unknown(body: Body, expr: ast.Name) -> Operand:
             "HR116",
             f"`{expr.text}` is an op, not a value",
             expr.span,
-            help=f"call it: `{expr.text}(...)`",
+            help=f"call it: `{expr.text}(...)`"
+            if expr.text != ZEROS
+            else "say the sizes, as in `zeros([2, 3])`: it stands alone only behind a type, "
+            "as in `state h: f32[2, 3] = zeros`",
         )
         return BROKEN
     values = [name for name, one in body.file.entities.items() if isinstance(one, NamedConstant)]

@@ -14,7 +14,7 @@ from ..rewrite import walk
 from .body import Body, Whole
 from .emits import not_a_stream
 from .entities import Routine, State
-from .expressions import evaluate
+from .expressions import evaluate, perform
 from .operands import BROKEN, Made, Operand, Record, Single
 from .routine_body import RoutineBody
 from .scope import Scope
@@ -115,7 +115,8 @@ class Routines:
         kept: dict[str, Value] = {}
         lowering = RoutineBody(routine, names, kept, following)
         send = lowering.emit if routine.stream else not_a_stream
-        body = Body(problems, self.session.catalog, whole, scope, [], evaluate, self.inline, send)
+        catalog = self.session.catalog
+        body = Body(problems, catalog, whole, scope, [], evaluate, perform, self.inline, send)
         params: list[Value] = []
         for field, param in zip(routine.signature.params, routine.params, strict=False):
             value = Value(_own_type(body, field.type, names), field.name, param.name.span)

@@ -11,8 +11,15 @@ from .operands import BROKEN, Broken, Operand, Record, Single, singles
 from .type_expressions import given_twice
 
 
-def lower_block(body: Body, block: ast.Block | ast.Expr, names: tuple[str, ...] = ()) -> Operand:
-    """Lower a block whose last statement is its value, in a region of its own."""
+def lower_block(
+    body: Body, block: ast.Block | ast.Expr, names: tuple[str, ...] = (), *, wanted: bool = True
+) -> Operand:
+    """Lower a block whose last statement is its value, in a region of its own.
+
+    Without `wanted` it is lowered for what it emits and gives nothing.
+    """
+    if not wanted:
+        return _performed(body, block)
     if not isinstance(block, ast.Block):
         return body.evaluate(block, names)
     for statement in block.statements[:-1]:
@@ -39,6 +46,17 @@ def lower_block(body: Body, block: ast.Block | ast.Expr, names: tuple[str, ...] 
             )
     body.scope.close(body.problems)
     return operand
+
+
+def _performed(body: Body, block: ast.Block | ast.Expr) -> Operand:
+    errors = body.problems.errors
+    if isinstance(block, ast.Block):
+        for statement in block.statements:
+            lower_statement(body, statement)
+    else:
+        body.perform(block)
+    body.scope.close(body.problems)
+    return Record(()) if body.problems.errors == errors else BROKEN
 
 
 def lower_statement(body: Body, statement: ast.Statement) -> None:
@@ -83,7 +101,7 @@ def lower_statement(body: Body, statement: ast.Statement) -> None:
             )
             _misplaced(body, statement.fields, statement.when)
         case ast.Result():
-            body.evaluate(statement.value)
+            body.perform(statement.value)
 
 
 def condition(body: Body, expr: ast.Expr, what: str) -> Single:

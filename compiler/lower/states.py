@@ -8,17 +8,14 @@ other, and nothing in a graph has an effect.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.source import Span
-from ...dsl.types import UNKNOWN, DimAny, DType, OptionalType, TensorType, Type
-from ...stdlib.dtypes import to_numpy
+from ...dsl.types import UNKNOWN, DimAny, OptionalType
 from ..dimensions import type_dims
 from .agree import adapt, compare
 from .body import Body
-from .constants import evaluate_constant, fit
+from .constants import initial
 from .entities import Declared, File
 from .literals import LiteralError, solid
 from .mismatch import report_mismatch
@@ -27,7 +24,6 @@ from .problems import Problems, did_you_mean
 from .session import Session
 from .type_expressions import given_twice, read_type
 
-ZEROS = "zeros"
 IDLE = 60.0
 """Seconds that a state is kept between two requests where a pipeline does not say it."""
 
@@ -99,32 +95,8 @@ def _declared(written: ast.State, file: File, session: Session) -> Declared | No
             written.type.span,
         )
         return None
-    if isinstance(written.init, ast.Name) and written.init.text == ZEROS:
-        return _zeros(written, type, problems)
-    known = evaluate_constant(written.init, file, session)
-    if known is None:
-        return None
-    known = fit(written.init, known, type, "HR341", f"`{name}`", file, session)
+    known = initial(written.init, type, name, "HR341", file, session)
     return None if known is None else Declared(name, type, solid(known).literal, written.span)
-
-
-def _zeros(written: ast.State, type: Type, problems: Problems) -> Declared | None:
-    name = written.name.text
-    sizes = [dim for dim in type_dims(type) if isinstance(dim, int)]
-    if (
-        not isinstance(type, TensorType)
-        or len(sizes) < len(type.dims)
-        or not (type.dtype.is_number or type.dtype is DType.BOOL)
-    ):
-        problems.error(
-            "HR341",
-            f"`zeros` fills a tensor of numbers whose sizes are known, but `{name}` is {type}",
-            written.init.span,
-            help="begin with what it holds at first, as `[]`",
-        )
-        return None
-    zeros = np.zeros(tuple(sizes), to_numpy(type.dtype))
-    return Declared(name, type, zeros, written.span)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@
 
 Opaque functions stay, with the `if` or `for` they stand in, since they must run as often as
 written. A `for` keeps every list that it walks: that they are of equal length is checked there.
+A `try` keeps what its body gives where what stands for it has effects.
 Models and functions that are no longer called leave the graph, and with it the plan.
 """
 
@@ -44,7 +45,7 @@ def _pruned(graph: Graph, node: Node, live: set[Value]) -> Node:
     if not node.regions:
         return node
     # of other kinds, results are more than what is read outside
-    prunable = isinstance(node.kind, If | Match | For | Try)
+    prunable = isinstance(node.kind, If | Match | For | Try) and not _chooses(graph, node)
     read = [i for i, v in enumerate(node.outputs) if v in live or not prunable]
     flag = (isinstance(node.kind, For) and node.kind.filtered) or (
         isinstance(node.kind, Loop) and node.kind.stops
@@ -62,6 +63,13 @@ def _pruned(graph: Graph, node: Node, live: set[Value]) -> Node:
     if (outputs, regions) == (node.outputs, node.regions):
         return node
     return replace(node, outputs=outputs, regions=regions)
+
+
+def _chooses(graph: Graph, node: Node) -> bool:
+    """Tell whether what the body of a `try` computes decides if effects come about."""
+    if not isinstance(node.kind, Try):
+        return False
+    return not all(is_pure(graph, inner) for inner in node.regions[1].nodes)
 
 
 PASS = Pass(
