@@ -196,6 +196,16 @@ class TryStep:
 
 
 @dataclass(frozen=True, slots=True)
+class TogetherStep:
+    """Run blocks that do not need each other at once, for all rows. `outputs` are the results of
+    each, in their order. Nothing in them emits."""
+
+    blocks: tuple["Block", ...]
+    outputs: tuple[int, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class EmitStep:
     """Send one response, a value for each result of the pipeline, and go on."""
 
@@ -233,6 +243,7 @@ Step: TypeAlias = (
     | EachStep
     | LoopStep
     | TryStep
+    | TogetherStep
     | EmitStep
     | TransferStep
     | CheckStep

@@ -13,6 +13,7 @@ from .plan import (
     LoopStep,
     Step,
     SwitchStep,
+    TogetherStep,
     TransferStep,
     TryStep,
 )
@@ -29,6 +30,8 @@ def blocks_of(step: Step) -> tuple[Block, ...]:
             return (step.body,)
         case TryStep():
             return (step.body, step.orelse)
+        case TogetherStep():
+            return step.blocks
         case CallStep() | EmitStep() | TransferStep() | CheckStep():
             return ()
         case _:
@@ -52,7 +55,7 @@ def inputs_of(step: Step) -> tuple[int, ...]:
             return (*step.iterables, *(slot for _, slot, _ in step.sizes))
         case LoopStep():
             return (step.maximum, *step.carried)
-        case TryStep():
+        case TryStep() | TogetherStep():
             return ()
         case _:
             assert_never(step)
@@ -65,7 +68,15 @@ def outputs_of(step: Step) -> tuple[int, ...]:
             return (step.target,)
         case CheckStep() | EmitStep():
             return ()
-        case CallStep() | BranchStep() | SwitchStep() | EachStep() | LoopStep() | TryStep():
+        case (
+            CallStep()
+            | BranchStep()
+            | SwitchStep()
+            | EachStep()
+            | LoopStep()
+            | TryStep()
+            | TogetherStep()
+        ):
             return step.outputs
         case _:
             assert_never(step)

@@ -26,6 +26,7 @@ from .plan import (
     Segment,
     Step,
     SwitchStep,
+    TogetherStep,
     TransferStep,
     TryStep,
 )
@@ -134,8 +135,10 @@ def _verify_pipeline(pipeline: PipelinePlan, segments: tuple[Segment, ...]) -> N
     require(not body.captures, "the outermost block captures")
     kept = len(pipeline.states)
     require(pipeline.idle is None or pipeline.idle > 0, "states are kept for no time")
-    require(not kept or pipeline.idle is not None, "states without a sequence")
-    require(len(body.params) == len(pipeline.parameters) + kept, "parameters and slots differ")
+    told = len(pipeline.controls)
+    require(not kept + told or pipeline.idle is not None, "states without a sequence")
+    taken = len(pipeline.parameters) + told + kept
+    require(len(body.params) == taken, "parameters and slots differ")
     results = kept if pipeline.stream else len(pipeline.results) + kept
     require(len(body.results) == results, "results and slots differ")
     for step in steps_of(body):
@@ -206,10 +209,26 @@ def _verify_step(step: Step, live: frozenset[int], segments: tuple[Segment, ...]
             require(step.within is None or step.within > 0, "a `try` has no time")
             for arm in (step.body, step.orelse):
                 _verify_arm(arm, live, len(step.outputs), segments)
+        case TogetherStep():
+            _verify_together(step, live, segments)
         case TransferStep() | CheckStep() | EmitStep():
             pass
         case _:
             assert_never(step)
+
+
+def _verify_together(
+    step: TogetherStep, live: frozenset[int], segments: tuple[Segment, ...]
+) -> None:
+    require(len(step.blocks) >= 2, f"{step.place}: fewer than two blocks together")
+    results = sum(len(block.results) for block in step.blocks)
+    require(results == len(step.outputs), f"{step.place}: blocks give another number of results")
+    for block in step.blocks:
+        require(
+            not any(isinstance(inner, EmitStep) for inner in steps_of(block)),
+            f"{step.place}: a block that runs beside others emits",
+        )
+        _verify_arm(block, live, len(block.results), segments)
 
 
 def _verify_call(step: CallStep, segment: Segment) -> None:

@@ -7,7 +7,8 @@ Loading. `load` makes stages of a plan's segments: `instance` (ONNX, with `paddi
 only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
-with `control` for branches and walks, `iterate` for loops and streams, `attempts` for `try`;
+with `control` for branches and walks, `together` for blocks that run at once, `iterate` for loops
+and streams, `attempts` for `try`;
 `rows` are the values of a group, `literals` those known before, `shapes` binds and compares their
 dimensions; `stage` is what work asks for; `blame` gives failures an address. `sequences` and
 `turns` keep states between requests.

@@ -12,6 +12,7 @@ from ..compiler.plan import (
     EmitStep,
     LoopStep,
     SwitchStep,
+    TogetherStep,
     TransferStep,
     TryStep,
 )
@@ -21,6 +22,7 @@ from .control import Compare, Each, Switch
 from .flow import Block, Call, Step
 from .iterate import Emit, Loop
 from .stage import Stage
+from .together import Together
 
 
 def bind_block(
@@ -73,6 +75,8 @@ def bind_block(
                     planned.outputs,
                     planned.place,
                 )
+            case TogetherStep():
+                return Together(tuple(map(bound, planned.blocks)), planned.outputs)
             case EmitStep():
                 return Emit(planned.inputs)
             case CheckStep():

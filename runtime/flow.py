@@ -4,7 +4,8 @@ A block runs for a *group* of rows at once. An `if` splits the group and joins i
 a `for` puts the items of all rows into one group and hands them back to their rows. Nothing here
 runs a stage, reads a clock or takes a lock: the driver does, and sends in the columns that a
 stage gave or throws in the Fault that it failed with, at the very `yield` that asked. A flow also
-yields what it emits and what is to be counted; the driver then goes on with `next`.
+yields a Fork, walks of which it wants the results as it does those of a stage; and what it emits
+and what is to be counted, after which the driver goes on with `next`.
 
 Blocks are bound once when a plan is loaded (`bind.py`); per request nothing is looked up by name.
 """
@@ -51,7 +52,8 @@ class Group:
 class Guard:
     """The body of a `try`, and until when its work is of use: `at` on the driver's clock.
 
-    It begins with the first work under it; a `try` around it may end it sooner.
+    It begins with the first work under it, or where that forks, so that it never begins twice; a
+    `try` around it may end it sooner.
     """
 
     __slots__ = ("_around", "_begun", "_seconds", "at")
@@ -97,6 +99,18 @@ class Emission:
         self.columns = columns
 
 
+class Fork:
+    """Walks that do not need each other: sent in are the results of all of them, in their order.
+
+    Each may ask for anything but to emit. A fault of one is thrown in, and ends the others.
+    """
+
+    __slots__ = ("flows", "group")
+
+    def __init__(self, flows: "Sequence[Flow]", group: Group) -> None:
+        self.flows, self.group = flows, group
+
+
 class Fallback:
     """Says that the body of the `try` at `place` has failed for a row, to be counted."""
 
@@ -106,7 +120,7 @@ class Fallback:
         self.place, self.code = place, code
 
 
-Asked: TypeAlias = "Work | Emission | Fallback"
+Asked: TypeAlias = "Work | Emission | Fallback | Fork"
 Walk: TypeAlias = Generator[Asked, list[Rows], None]
 Flow: TypeAlias = Generator[Asked, list[Rows], list[Rows]]
 

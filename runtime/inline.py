@@ -1,20 +1,24 @@
 """The inline driver: the caller's thread runs every stage as a flow asks for it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeAlias
 
 from ..stdlib.op import Item
 from .accept import Presenter
 from .blame import blame, late, over_limit
-from .flow import FREED, Block, Call, Emission, Fallback, Flow, Group, Work
+from .flow import FREED, Asked, Block, Call, Emission, Fallback, Flow, Fork, Group, Work
 from .metrics import Tally
 from .prepared import Prepared, present
+from .request import Fault
 from .rows import Rows
+
+Emitted: TypeAlias = Generator[dict[str, Item], None, list[Rows]]
 
 
 class Inline:
     """Runs flows of one thread: its `tally`, the engine's `clock`, the request's `deadline`."""
 
-    __slots__ = ("_clock", "_deadline", "_name", "_pipeline", "_tally")
+    __slots__ = ("_clock", "_deadline", "_late", "_name", "_pipeline", "_tally")
 
     def __init__(
         self,
@@ -25,6 +29,7 @@ class Inline:
     ) -> None:
         self._pipeline, self._tally, self._clock = pipeline, tally, clock
         self._deadline, self._name = deadline, pipeline.plan.name
+        self._late = False
 
     def finish(self, flow: Flow) -> list[Rows]:
         """Run a flow to its end; it emits nothing."""
@@ -33,10 +38,11 @@ class Inline:
             raise AssertionError("a pipeline that is no stream has emitted")
         return reached
 
-    def emitted(self, flow: Flow, presenters: Sequence[Presenter]) -> Iterator[dict[str, Item]]:
-        """Run the flow of a stream; yield what it emits."""
+    def emitted(self, flow: Flow, presenters: Sequence[Presenter]) -> Emitted:
+        """Run the flow of a stream; yield what it emits, and return what it gives in the end."""
         while isinstance(reached := self._next(flow), Emission):
             yield present(presenters, reached.columns)
+        return reached
 
     def _next(self, flow: Flow) -> list[Rows] | Emission:
         """Run a flow, from its start or its last emission, to the next or to its results."""
@@ -47,6 +53,9 @@ class Inline:
                 if work.__class__ is not Work:
                     if isinstance(work, Emission):
                         return work
+                    if isinstance(work, Fork):
+                        work = self._join(flow, work)
+                        continue
                     if isinstance(work, Fallback):
                         cell = self._tally.pipelines[self._pipeline.index]
                         cell.fall_back(str(work.place), work.code.value)
@@ -54,6 +63,7 @@ class Inline:
                     continue
                 assert isinstance(work, Work)
                 if deadline is not None and clock() >= deadline:
+                    self._late = True
                     raise late(self._name, work)
                 guard, stage = work.group.guard, work.stage
                 try:
@@ -68,6 +78,18 @@ class Inline:
                     work = flow.send(results)
         except StopIteration as stop:
             return stop.value
+
+    def _join(self, flow: Flow, fork: Fork) -> Asked:
+        """Run the walks of a fork one after the other, and go on with what they come to."""
+        if fork.group.guard is not None:
+            fork.group.guard.over(self._clock())
+        try:
+            results = [column for walk in fork.flows for column in self.finish(walk)]
+        except Fault as fault:
+            if self._late:  # which ends the request whatever is tried
+                raise
+            return flow.throw(fault)
+        return flow.send(results)
 
 
 def call_all(

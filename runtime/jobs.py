@@ -1,22 +1,33 @@
 """Doing what the scheduler has decided: these run stages, and touch no queue."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from ..stdlib.op import Item
 from .batcher import Batch, Slice
 from .blame import blame, late, over_limit, own_fault
-from .flow import Fallback, Work
+from .flow import Fallback, Fork, Work
 from .metrics import StageCell, Tally
 from .prepared import present
 from .request import Fault
 from .rows import Rows, merge
 from .scheduler import Delivery
 from .stage import Part, Stage, StageError
-from .task import Task, Ticket
+from .task import Branch, Join, Strand, Ticket
 
-Advanced: TypeAlias = "Ticket | dict[str, Item] | Fault | None"
-"""What a request came to: rows that must wait, results, a fault; None when it is done already."""
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A walk of a fork has come to its end: its results, or why it has none."""
+
+    branch: Branch
+    outcome: list[Rows] | Fault
+
+
+Advanced: TypeAlias = "Ticket | Fork | Ended | dict[str, Item] | Fault | None"
+"""What a strand came to: rows that must wait, a fork, the end of its walk; the results or the fault
+of the request; None when it is done already."""
 
 
 class Doors(Protocol):
@@ -30,31 +41,33 @@ class Doors(Protocol):
 
 
 def advance(
-    task: Task,
-    outcome: Ticket | Fault | None,
+    strand: Strand,
+    outcome: Ticket | Join | Fault | None,
     tally: Tally,
     clock: Callable[[], float],
     doors: Doors,
 ) -> Advanced:
-    """Go on with a request: with the work (or its fault) that it waited for, or with neither from
-    its start, or from what it has emitted last."""
+    """Go on with a request: with what it waited for, done (or its fault), or with neither from the
+    start of the walk, or from what it has emitted last."""
     begin = clock()
     try:
-        return _walk(task, outcome, tally, clock, doors)
+        return _walk(strand, outcome, tally, clock, doors)
     except Exception as error:
-        return own_fault(error, task.pipeline.plan.name)
+        fault = own_fault(error, strand.task.pipeline.plan.name)
+        return Ended(strand, fault) if isinstance(strand, Branch) else fault
     finally:
-        task.busy += clock() - begin
+        strand.busy += clock() - begin
 
 
 def _walk(
-    task: Task,
-    outcome: Ticket | Fault | None,
+    strand: Strand,
+    outcome: Ticket | Join | Fault | None,
     tally: Tally,
     clock: Callable[[], float],
     doors: Doors,
 ) -> Advanced:
-    flow, cells, name = task.flow, tally.stages, task.pipeline.plan.name
+    task = strand.task
+    flow, cells, name = strand.flow, tally.stages, task.pipeline.plan.name
     try:
         if outcome is None:
             work = next(flow)
@@ -63,9 +76,13 @@ def _walk(
         else:
             work = flow.send(outcome.results())
         while True:
-            if task.done:
+            if strand.done:
                 return None
             if not isinstance(work, Work):
+                if isinstance(work, Fork):
+                    if work.group.guard is not None:
+                        work.group.guard.over(clock())
+                    return work
                 if isinstance(work, Fallback):
                     cell = tally.pipelines[task.pipeline.index]
                     cell.fall_back(str(work.place), work.code.value)
@@ -80,9 +97,9 @@ def _walk(
                 work = flow.throw(over_limit(name, work))
                 continue
             if guard is not None and guard.at is not None and stage.index in task.pipeline.limited:
-                return Ticket(task, work, _parts(stage, work))
+                return Ticket(strand, work, _parts(stage, work))
             if not doors.enter(stage, count):
-                return Ticket(task, work, stage.split(work.columns, count))
+                return Ticket(strand, work, stage.split(work.columns, count))
             try:
                 try:
                     results = stage.run(work.columns, count, cells[stage.index])
@@ -96,6 +113,8 @@ def _walk(
                 work = flow.send(results)
     except StopIteration as stop:
         columns: list[Rows] = stop.value
+        if isinstance(strand, Branch):
+            return Ended(strand, columns)
         if task.turn is not None:
             end = len(columns) - len(task.pipeline.plan.states)
             columns, task.left = columns[:end], columns[end:]

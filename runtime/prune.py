@@ -16,6 +16,7 @@ from ..compiler.plan import (
     LoopStep,
     Step,
     SwitchStep,
+    TogetherStep,
     TransferStep,
     TryStep,
 )
@@ -72,6 +73,8 @@ def _narrow(step: Step, wanted: tuple[int, ...]) -> Step:
             body, orelse = prune(step.body, wanted), prune(step.orelse, wanted)
             outputs = tuple(step.outputs[index] for index in wanted)
             return replace(step, body=body, orelse=orelse, outputs=outputs)
+        case TogetherStep():
+            return _narrow_together(step, wanted)
         case BranchStep():
             then, orelse = prune(step.then, wanted), prune(step.orelse, wanted)
             outputs = tuple(step.outputs[index] for index in wanted)
@@ -92,6 +95,20 @@ def _narrow(step: Step, wanted: tuple[int, ...]) -> Step:
                 result_types=types,
                 sizes=tuple(size for size in step.sizes if size[0] in named),
             )
+
+
+def _narrow_together(step: TogetherStep, wanted: tuple[int, ...]) -> TogetherStep:
+    """Return the step without what gives unwanted results, and without blocks that do nothing."""
+    blocks: list[Block] = []
+    first = 0
+    for block in step.blocks:
+        own = range(first, first + len(block.results))
+        pruned = prune(block, tuple(index - first for index in wanted if index in own))
+        if pruned.steps or pruned.results:
+            blocks.append(pruned)
+        first = own.stop
+    outputs = tuple(step.outputs[index] for index in wanted)
+    return replace(step, blocks=tuple(blocks), outputs=outputs)
 
 
 def _last_uses(steps: tuple[Step, ...], results: set[int]) -> tuple[tuple[int, ...], ...]:

@@ -2,7 +2,8 @@
 
 A request is *admitted* to its pipeline's line, *started* by a worker, and goes on until a stage
 with a queue is reached; there its rows wait. Whoever finishes a batch makes its requests
-*resumable*. Nothing here waits, locks or runs a stage; `now` is always an argument.
+*resumable*. A request that forks waits in several places at once, each a *strand* of it, until the
+last has come to its end. Nothing here waits, locks or runs a stage; `now` is always an argument.
 
 A free worker takes, in this order: a request that can go on; a new request if getting it to its
 queue is cheap, so that batches fill; a batch that is ready; a new request.
@@ -18,11 +19,12 @@ from typing import Final, TypeAlias
 from ..compiler.plan import Batching, Queueing
 from .batcher import Batch, Batcher, Entry
 from .blame import late, over_limit
+from .flow import Fork
 from .prepared import Prepared
 from .request import Code, Fault
 from .rows import Rows
 from .stage import Stage
-from .task import Task, Ticket
+from .task import Branch, Join, Strand, Task, Ticket
 
 CHEAP_START: Final = 1e-3
 """Seconds to the first queue below which new requests are started before a batch is run."""
@@ -39,11 +41,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """`outcome` is the work that the request waited for, done, or why it is not; None for a stream
-    that has waited for its reader."""
+    """`outcome` is what the strand waited for, done, or why it is not; None for a walk of a fork
+    that begins, and for a stream that has waited for its reader."""
 
-    task: Task
-    outcome: Ticket | Fault | None
+    strand: Strand
+    outcome: Ticket | Join | Fault | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,24 +183,48 @@ class Scheduler:
 
     def enqueue(self, ticket: Ticket, now: float, idle: int) -> bool:
         """Put a work in front of its stage; when that is full the request goes on with a fault."""
-        task, queue = ticket.task, self._queues[ticket.work.stage.index]
-        if task.done:
+        strand, queue = ticket.strand, self._queues[ticket.work.stage.index]
+        task = strand.task
+        if strand.done:
             return False
         if not task.reached_queue:
             task.reached_queue = True
-            task.pipeline.started(task.busy)
+            task.pipeline.started(_busy(strand))
         entries = [
             Entry(ticket, part.count, part.key, index, task.level, size=part.size)
             for index, part in enumerate(ticket.parts)
         ]
         if not queue.batcher.add(entries, now, idle if queue.free else 0):
-            self._resumable.append(Resume(task, overloaded(task, ticket)))
+            self._resumable.append(Resume(strand, overloaded(task, ticket)))
             return False
-        task.ticket = ticket
+        strand.ticket = ticket
         guard = ticket.work.group.guard
         if guard is not None and guard.at is not None:
             heapq.heappush(self._limits, (guard.at, next(self._numbers), ticket))
         return True
+
+    def fork(self, strand: Strand, fork: Fork) -> None:
+        """Let the walks of a fork be gone on with by whoever is free; the strand waits for them."""
+        if strand.done:
+            return
+        join = strand.join = Join(strand, fork.flows)
+        self._resumable.extend(Resume(branch, None) for branch in join.branches)
+
+    def end(self, branch: Branch, outcome: list[Rows] | Fault, now: float) -> None:
+        """Take what a walk of a fork has come to; with the last, or the first fault, the strand
+        that forked goes on."""
+        if branch.done:
+            return
+        branch.done = True
+        join = branch.at
+        join.parent.busy += branch.busy
+        if isinstance(outcome, Fault):
+            self._resumable.append(Resume(join.parent, outcome))
+        elif join.take(branch, outcome):
+            self._resumable.append(Resume(join.parent, join))
+        else:
+            return
+        self._part(join, now)
 
     def resume(self, task: Task) -> None:
         """Let a stream go on whose reader has made room."""
@@ -208,17 +234,17 @@ class Scheduler:
     def deliver(self, delivery: Delivery, now: float) -> None:
         """Take the outcome of some rows; with the last, or the first fault, the request goes on."""
         ticket, outcome = delivery.ticket, delivery.outcome
-        task = ticket.task
-        if task.done or task.ticket is not ticket:
+        strand = ticket.strand
+        if strand.ticket is not ticket:
             return
         guard = ticket.work.group.guard
         if guard is not None and guard.over(now):
-            outcome = over_limit(task.pipeline.plan.name, ticket.work)
+            outcome = over_limit(ticket.task.pipeline.plan.name, ticket.work)
         if isinstance(outcome, Fault):
             self._interrupt(ticket, outcome, now)
         elif ticket.deliver(delivery.rows, outcome):
-            task.ticket = None
-            self._resumable.append(Resume(task, ticket))
+            strand.ticket = None
+            self._resumable.append(Resume(strand, ticket))
 
     def next_job(self, now: float) -> Job | None:
         """Take the next thing to do; None when there is none at this moment."""
@@ -258,7 +284,7 @@ class Scheduler:
         """Return when time runs out for the next request or row."""
         while self._deadlines and self._deadlines[0][2].done:
             heapq.heappop(self._deadlines)
-        while self._limits and self._limits[0][2].task.ticket is not self._limits[0][2]:
+        while self._limits and self._limits[0][2].strand.ticket is not self._limits[0][2]:
             heapq.heappop(self._limits)
         times = [self._deadlines[0][0]] if self._deadlines else []
         times += [self._limits[0][0]] if self._limits else []
@@ -274,14 +300,15 @@ class Scheduler:
         """
         while self._limits and self._limits[0][0] <= now:
             _, _, ticket = heapq.heappop(self._limits)
-            if ticket.task.ticket is ticket:
+            if ticket.strand.ticket is ticket:
                 fault = over_limit(ticket.task.pipeline.plan.name, ticket.work)
                 self._interrupt(ticket, fault, now)
         over: list[tuple[Task, Fault]] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             _, _, task = heapq.heappop(self._deadlines)
             if not task.done:
-                work = task.ticket.work if task.ticket is not None else None
+                ticket = _waited_for(task)
+                work = ticket.work if ticket is not None else None
                 over.append((task, late(task.pipeline.plan.name, work)))
         for line in self._lines:
             over += [(task, waited_too_long(task, None)) for task in line.expire(now)]
@@ -301,7 +328,7 @@ class Scheduler:
         """
         if task.done:
             return False
-        task.done = True
+        self._stop(task, now)
         self._streams.discard(task)
         if task in self._parked:
             self._parked.discard(task)
@@ -309,9 +336,6 @@ class Scheduler:
             self.started -= 1
         else:
             self._lines[task.pipeline.index].cancel(task, now)
-        ticket, task.ticket = task.ticket, None
-        if ticket is not None:
-            self._queues[ticket.work.stage.index].batcher.cancel(ticket, now)
         return True
 
     def tasks(self) -> list[Task]:
@@ -320,7 +344,7 @@ class Scheduler:
         found = [task for line in self._lines for task in line.owners()]
         for queue in self._queues.values():
             found += [ticket.task for ticket in queue.batcher.owners()]
-        found += [*self._parked, *self._handed, *(resume.task for resume in self._resumable)]
+        found += [*self._parked, *self._handed, *(resume.strand.task for resume in self._resumable)]
         return [*found, *self._streams]
 
     def _interrupt(self, ticket: Ticket, fault: Fault, now: float) -> None:
@@ -328,15 +352,31 @@ class Scheduler:
 
         What runs of it already is not used.
         """
-        ticket.task.ticket = None
+        ticket.strand.ticket = None
         self._queues[ticket.work.stage.index].batcher.cancel(ticket, now)
-        self._resumable.append(Resume(ticket.task, fault))
+        self._resumable.append(Resume(ticket.strand, fault))
+
+    def _stop(self, strand: Strand, now: float) -> None:
+        """Take a strand, and those that it waits for, out wherever they are."""
+        strand.done = True
+        ticket, strand.ticket = strand.ticket, None
+        if ticket is not None:
+            self._queues[ticket.work.stage.index].batcher.cancel(ticket, now)
+        if strand.join is not None:
+            self._part(strand.join, now)
+
+    def _part(self, join: Join, now: float) -> None:
+        """Let go of the strands of a fork, and stop those that are not at their end."""
+        branches, join.branches, join.parent.join = join.branches, [], None
+        for branch in branches:
+            if not branch.done:
+                self._stop(branch, now)
 
     def _batchers(self) -> "list[Batcher[Task] | Batcher[Ticket]]":
         return [*self._lines, *(queue.batcher for queue in self._queues.values())]
 
     def _forget_done(self) -> None:
-        while self._resumable and self._resumable[0].task.done:
+        while self._resumable and self._resumable[0].strand.done:
             self._resumable.popleft()
         while self._handed and self._handed[0].done:
             self._handed.popleft()
@@ -369,6 +409,19 @@ class Scheduler:
         task.started = True
         self.started += 1
         return Start(task)
+
+
+def _waited_for(strand: Strand) -> Ticket | None:
+    """Return a work that a strand waits for, or one of those that it has joined does."""
+    if strand.ticket is not None or strand.join is None:
+        return strand.ticket
+    found = (_waited_for(branch) for branch in strand.join.branches)
+    return next((ticket for ticket in found if ticket is not None), None)
+
+
+def _busy(strand: Strand) -> float:
+    """Return the seconds that led to where a strand is."""
+    return strand.busy + (_busy(strand.at.parent) if isinstance(strand, Branch) else 0.0)
 
 
 def overloaded(task: Task, ticket: Ticket | None) -> Fault:

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
-from .jobs import Advanced, advance, run_batch
+from .flow import Fork
+from .jobs import Advanced, Ended, advance, run_batch
 from .load import Stages
 from .metrics import Metrics, Snapshot
 from .prepared import Prepared
 from .request import Code, Fault, Request
 from .scheduler import Delivery, Resume, Run, Scheduler, overloaded
 from .stage import Stage
-from .task import Task, Ticket
+from .task import Strand, Task, Ticket
 from .turns import Sequences
 
 
@@ -207,15 +208,16 @@ class Simulation:
             deliveries = run_batch(job.queue.stage, job.batch, tally, self.now)
             self._later(self._cost(name, rows), lambda: self._deliver(job, deliveries))
             return
-        task, outcome = job.task, job.outcome if isinstance(job, Resume) else None
+        resumed = isinstance(job, Resume)
+        strand, outcome = (job.strand, job.outcome) if resumed else (job.task, None)
         before = [cell.rows for cell in tally.stages]
-        reached = advance(task, outcome, tally, lambda: self.now, self)
+        reached = advance(strand, outcome, tally, lambda: self.now, self)
         seconds = 0.0
         for stage, cell, rows in zip(self._stages.all, tally.stages, before, strict=True):
             if cell.rows > rows:
                 self.runs.append((self.now, stage.name, cell.rows - rows))
                 seconds += self._cost(stage.name, cell.rows - rows)
-        self._later(seconds, lambda: self._reached(task, reached))
+        self._later(seconds, lambda: self._reached(strand, reached))
 
     def _later(self, seconds: float, finish: Callable[[], None]) -> None:
         self._busy.append(_Busy(self.now + seconds, finish))
@@ -225,11 +227,15 @@ class Simulation:
         for delivery in deliveries:
             self._scheduler.deliver(delivery, self.now)
 
-    def _reached(self, task: Task, reached: Advanced) -> None:
+    def _reached(self, strand: Strand, reached: Advanced) -> None:
         if isinstance(reached, Ticket):
             self._scheduler.enqueue(reached, self.now, self._free)
+        elif isinstance(reached, Fork):
+            self._scheduler.fork(strand, reached)
+        elif isinstance(reached, Ended):
+            self._scheduler.end(reached.branch, reached.outcome, self.now)
         elif reached is not None:
-            self._answer(task, reached)
+            self._answer(strand.task, reached)
 
     def _expire(self) -> None:
         for task, fault in self._scheduler.expire(self.now):

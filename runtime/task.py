@@ -1,7 +1,11 @@
-"""A request under way in the threaded and the simulated driver, and its works that wait."""
+"""A request under way in the threaded and the simulated driver, and its works that wait.
+
+A request is in as many places at once as it has *strands*. The first is the Task itself; where its
+flow forks it waits for a Join, which gathers what the other strands, each a Branch, come to.
+"""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ..stdlib.op import Item
 from .accept import Presenter
@@ -26,25 +30,33 @@ class Answer(Protocol):
     def fail(self, fault: Fault) -> None: ...
 
 
-class Task:
-    """`deadline` is on the engine's clock. `busy` sums the seconds that its own steps took,
-    `waited` those before it was started. With a `turn` in a sequence, `left` is what its flow has
-    given for the states."""
+class Waiter:
+    """What strands have in common. `busy` sums the seconds that its own steps took, and those of
+    the strands that it has joined. It waits for a `ticket`, or for those of a `join`; once it is
+    `done` nothing that it comes to is used."""
+
+    __slots__ = ("busy", "done", "flow", "join", "ticket")
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow, self.busy, self.done = flow, 0.0, False
+        self.ticket: Ticket | None = None
+        self.join: Join | None = None
+
+
+class Task(Waiter):
+    """`deadline` is on the engine's clock; `waited` are the seconds before it was started. With a
+    `turn` in a sequence, `left` is what its flow has given for the states."""
 
     __slots__ = (
         "admitted",
         "answer",
-        "busy",
         "deadline",
-        "done",
-        "flow",
         "left",
         "level",
         "pipeline",
         "presenters",
         "reached_queue",
         "started",
-        "ticket",
         "turn",
         "waited",
     )
@@ -60,13 +72,18 @@ class Task:
         admitted: float,
         turn: Turn | None = None,
     ) -> None:
-        self.pipeline, self.flow, self.presenters = pipeline, flow, presenters
+        super().__init__(flow)
+        self.pipeline, self.presenters = pipeline, presenters
         self.answer, self.deadline, self.level, self.admitted = answer, deadline, level, admitted
-        self.busy = self.waited = 0.0
-        self.started = self.done = self.reached_queue = False
-        self.ticket: Ticket | None = None
+        self.waited = 0.0
+        self.started = self.reached_queue = False
         self.turn = turn
         self.left: list[Rows] | None = None
+
+    @property
+    def task(self) -> "Task":
+        """The request that this is a strand of: itself."""
+        return self
 
     def leave(self, succeeded: bool) -> None:
         """Let the next request of its sequence go, with what this one leaves if it succeeded."""
@@ -74,15 +91,55 @@ class Task:
             self.pipeline.sequences.finish(self.turn, self.left if succeeded else None)
 
 
+class Branch(Waiter):
+    """A strand that came of a fork: the walk number `index` of those that meet `at` a Join."""
+
+    __slots__ = ("at", "index", "task")
+
+    def __init__(self, task: Task, flow: Flow, at: "Join", index: int) -> None:
+        super().__init__(flow)
+        self.task, self.at, self.index = task, at, index
+
+
+Strand: TypeAlias = Task | Branch
+
+
+class Join:
+    """Gathers what the walks of a fork come to, for the strand that forked."""
+
+    __slots__ = ("_given", "_missing", "branches", "parent")
+
+    def __init__(self, parent: Strand, flows: Sequence[Flow]) -> None:
+        self.parent = parent
+        self.branches = [Branch(parent.task, flow, self, i) for i, flow in enumerate(flows)]
+        self._given: list[list[Rows]] = [[] for _ in flows]
+        self._missing = len(flows)
+
+    def take(self, branch: Branch, results: list[Rows]) -> bool:
+        """Take the results of one walk; True when there are those of all."""
+        self._given[branch.index] = results
+        self._missing -= 1
+        return self._missing == 0
+
+    def results(self) -> list[Rows]:
+        """Return the results of all walks, in their order."""
+        return [column for results in self._given for column in results]
+
+
 class Ticket:
     """A work in front of a queued stage: gathers the results of its rows as batches finish."""
 
-    __slots__ = ("_pieces", "_remaining", "parts", "task", "work")
+    __slots__ = ("_pieces", "_remaining", "parts", "strand", "work")
 
-    def __init__(self, task: Task, work: Work, parts: Sequence[Part]) -> None:
-        self.task, self.work, self.parts = task, work, parts
+    def __init__(self, strand: Strand, work: Work, parts: Sequence[Part]) -> None:
+        self.strand, self.work, self.parts = strand, work, parts
         self._pieces: list[tuple[Sequence[int], list[Rows]]] = []
         self._remaining = sum(part.count for part in parts)
+
+    @property
+    def task(self) -> Task:
+        """The request whose rows these are."""
+        return self.strand.task
 
     def rows(self, part: int, start: int, stop: int) -> Sequence[int]:
         """Return the row numbers, within the work, of some rows of a part."""

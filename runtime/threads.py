@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..stdlib.op import Item
-from .jobs import advance, run_batch
+from .flow import Fork
+from .jobs import Ended, advance, run_batch
 from .metrics import Metrics, Tally
 from .request import Code, Fault
-from .scheduler import Job, Resume, Run, Scheduler, Start, overloaded
+from .scheduler import Job, Run, Scheduler, Start, overloaded
 from .stage import Stage
 from .task import Task, Ticket
 from .turns import Sequences
@@ -196,19 +197,26 @@ class Workers:
                 for delivery in deliveries:
                     self._scheduler.deliver(delivery, now)
             return
-        task = job.task
         if isinstance(job, Start):
-            task.waited = self._clock() - task.admitted
-        outcome = job.outcome if isinstance(job, Resume) else None
-        reached = advance(task, outcome, tally, self._clock, self)
+            strand, outcome = job.task, None
+            strand.waited = self._clock() - strand.admitted
+        else:
+            strand, outcome = job.strand, job.outcome
+        reached = advance(strand, outcome, tally, self._clock, self)
         if isinstance(reached, Ticket):
             with self._lock:
                 # this worker is free in a moment: what it can serve does not count as waiting
                 queued = self._scheduler.enqueue(reached, self._clock(), self._idle + 1)
                 if queued and _is_limited(reached):
                     self._watch_limits()
+        elif isinstance(reached, Fork):
+            with self._lock:
+                self._scheduler.fork(strand, reached)
+        elif isinstance(reached, Ended):
+            with self._lock:
+                self._scheduler.end(reached.branch, reached.outcome, self._clock())
         elif reached is not None:
-            self._end(task, reached, tally)
+            self._end(strand.task, reached, tally)
 
     def _end(self, task: Task, outcome: "dict[str, Item] | Fault", tally: Tally) -> None:
         """Answer a request, unless someone has done so already."""

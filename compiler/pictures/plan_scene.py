@@ -28,6 +28,7 @@ from ..plan import (
     Segment,
     Step,
     SwitchStep,
+    TogetherStep,
     TransferStep,
     TryStep,
 )
@@ -67,6 +68,11 @@ class _Drawing:
             )
             card = Card(Look.INPUT, parameter.field.name, (str(kind), *given))
             items.append(self.sketch.card(card, (), {(number, slot): str(parameter.field)}))
+        for slot, told in zip(
+            body.params[len(pipeline.parameters) :], pipeline.controls, strict=False
+        ):
+            card = Card(Look.INPUT, f"sequence.{told.name}", (str(told.type),))
+            items.append(self.sketch.card(card, (), {(number, slot): str(told)}))
         for slot, state in zip(
             body.params[len(body.params) - kept :], pipeline.states, strict=True
         ):
@@ -169,6 +175,10 @@ class _Drawing:
                 words = Words("try", f"try{limit}", "either", details, True)
                 inputs, types = [], ()
                 parts = [part("body", step.body), part("else", step.orelse)]
+            case TogetherStep():
+                words = Words("together", "at once", "all of them", details, True)
+                inputs, types = [], ()
+                parts = [part("", block) for block in step.blocks]
             case _:
                 assert_never(step)
         outputs = dict.fromkeys(keys(step.outputs), "")
