@@ -10,7 +10,7 @@ from ..graph import Constant
 from .attempts import lower_try
 from .body import Body
 from .branches import lower_if, lower_match
-from .calls import lower_call
+from .calls import FAMILIAR, lower_call
 from .carry import lower_loop
 from .entities import (
     Mistaken,
@@ -130,7 +130,7 @@ def _unknown(body: Body, expr: ast.Name) -> Operand:
         f"there is no value `{expr.text}`",
         expr.span,
         "not given a value here or above",
-        help=did_mean(meant),
+        help=f"write `{FAMILIAR[expr.text]}`" if expr.text in FAMILIAR else did_mean(meant),
     )
     return BROKEN
 

@@ -74,6 +74,8 @@ def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operan
     try:
         left = _like(body, left, right, expr.left)
         right = _like(body, right, left, expr.right)
+        if _divides_by_zero(body, expr, left, right):
+            return BROKEN
         return collapsed(_applied(body, op, (left, right), expr, names))
     except LiteralError as error:
         side = expr.left if isinstance(left, Known) else expr.right
@@ -146,6 +148,43 @@ def _like(body: Body, single: Single, other: Single, expr: ast.Expr) -> Single:
     wanted = TensorType(other.type.dtype, single.type.dims)
     typed(single, wanted)  # raises when the number does not fit
     return Known(single.literal, wanted, weak=True)
+
+
+def _divides_by_zero(body: Body, expr: ast.Binary, left: Single, divisor: Single) -> bool:
+    """Report a division of integers by a zero that is written down.
+
+    One that a function was given may stand in an arm that is not taken then.
+    """
+    if expr.op not in ("/", "%") or not isinstance(divisor, Known):
+        return False
+    types = (left.type, divisor.type)
+    if not all(isinstance(type, TensorType) and type.dtype.is_integer for type in types):
+        return False
+    if not _is_written(body, expr.right) or np.all(np.asarray(divisor.literal)):
+        return False
+    body.problems.error(
+        "HR231",
+        f"`{expr.op}` divides by zero here, which has no value among integers",
+        expr.right.span,
+    )
+    return True
+
+
+def _is_written(body: Body, expr: ast.Expr) -> bool:
+    """Tell whether a value is made of literals and constants alone."""
+    match expr:
+        case ast.Number():
+            return True
+        case ast.Name():
+            return body.scope.local(expr.text) is None
+        case ast.Unary(operand=operand):
+            return _is_written(body, operand)
+        case ast.Binary(left=left, right=right):
+            return _is_written(body, left) and _is_written(body, right)
+        case ast.ListLiteral(items=items):
+            return all(_is_written(body, item) for item in items)
+        case _:
+            return False
 
 
 def _folded(expr: ast.Binary, left: Literal, right: Literal) -> Known | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.language.programs import answers, source
+from tests.language.programs import answers, mistakes, source
 
 DOUBLE = """
 import numpy as np
@@ -48,3 +48,34 @@ pipeline p(x: f32[2, N]) -> (y: f32[2, N]) {
     double = DOUBLE.replace("[x, x]", "[x, x], axis=1")
     (((failure,),)) = answers(source(text, tmp_path, double=double), {"x": [[1], [2]]})
     assert "`dimension 1 of g == N` does not hold: 2 == 1" in failure
+
+
+def test_zeros_stand_behind_a_written_type_and_nowhere_else() -> None:
+    text = """
+const none: f32[2] = zeros
+pipeline p(x: f32[2] = zeros) -> (y: f32[2]) {
+    y = loop (h: f32[2] = zeros) max 3 { next h = h + x + none + 1 }
+    return y = y
+}
+"""
+    first, second = answers(source(text), {}, {"x": [1, 2]})
+    assert first[0]["y"].tolist() == [3, 3]
+    assert second[0]["y"].tolist() == [6, 9]
+    (found,) = mistakes("pipeline p(x: f32[2]) -> (y: f32[2]) { return y = x + zeros }\n")
+    assert found.code == "HR116"
+    assert "zeros([2, 3])" in str(found.help)
+
+
+def test_zeros_need_to_know_how_many() -> None:
+    text = """
+const z: string = zeros
+pipeline p(x: f32[N], h: f32[_] = zeros) -> (y: f32[N]) {
+    y = loop (h: f32[N] = zeros) max 3 { next h = x }
+    return y = y
+}
+"""
+    found = mistakes(text)
+    assert [one.code for one in found] == ["HR227", "HR214"]
+    carried = text.replace("const z: string = zeros", "").replace(", h: f32[_] = zeros", "")
+    (one,) = mistakes(carried)
+    assert (one.code, one.help) == ("HR332", "say how many, as in `zeros(len(x))`")
