@@ -2,50 +2,31 @@
 
 Entries are rows of one work that wait in front of a stage. Only entries of equal key (equal
 shapes, or such as may be filled up to the same) share a batch; `gather.py` bounds the padding. A
-class of entries is ready when it fills a batch or a preferred size, or when its oldest entry has
-waited `wait`. Batches are counted in rows: an entry is cut only when it is larger than a batch, or
-when preferred sizes say that the size is what matters. Within a class order is first come, first
-served, by priority level (1 is the highest), behind those whose time in the queue ran out under
-`on_timeout = delay`; what would be too much padding lets those behind it go first.
+class of entries (`line.py`) is ready when it fills a batch or a preferred size, or when one of them
+has waited long enough for company: `wait`, or until it is `urgent`. Batches are counted in rows:
+an entry is cut only when it is larger than a batch, or when preferred sizes say that the size is
+what matters. Within a class order is first come, first served, by priority level (1 is the
+highest), behind those whose time in the queue ran out under `on_timeout = delay`; what would be too
+much padding lets those behind it go first. How many wait, and how long, is `queue_policy.py`'s.
 
 `Batcher` also serves as the line in front of a pipeline: batches of one entry of one row.
+
+However many wait, what each call costs depends on what it returns alone.
 """
 
-import heapq
-from bisect import insort
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from itertools import count
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Generic
 
-from ..compiler.plan import Batching, Queueing
+from ..compiler.policies import Batching, Queueing
+from .agenda import Agenda
 from .gather import gather
+from .line import Entry, Line, Owner, Rank
+from .queue_policy import QueuePolicy
 
-Owner = TypeVar("Owner", bound=Hashable)
-
-
-@dataclass(slots=True, eq=False)
-class Entry(Generic[Owner]):
-    """`count` rows of one class. `owner` is the work that they belong to; `part` is the owner's
-    own number for them. `deadline` is when they are not to be run any more. `size` is how large
-    each row is, where those of one class differ: a batch makes them as large as its largest."""
-
-    owner: Owner
-    count: int
-    key: Hashable = None
-    part: int = 0
-    level: int = 1
-    deadline: float | None = None
-    size: int = 0
-    arrived: float = field(default=0.0, init=False)
-    taken: int = field(default=0, init=False)
-    late: bool = field(default=False, init=False)
-    gone: bool = field(default=False, init=False)
-    number: int = field(default=0, init=False)
-
-    @property
-    def remaining(self) -> int:
-        return self.count - self.taken
+_LOOKED_AT = 4
+"""So many times as many entries as a batch has rows are looked at for rows of one size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +44,23 @@ class Batch(Generic[Owner]):
     rows: int
 
 
-class _Line(Generic[Owner]):
-    """The waiting entries of one class, in the order in which they are served. Unless `mixed`
-    they are all of one rank, so that the first is the oldest."""
-
-    __slots__ = ("entries", "mixed", "rank", "ready", "rows")
-
-    def __init__(self) -> None:
-        self.mixed = False
-        self.entries: list[Entry[Owner]] = []
-        self.rows = 0
-        self.ready = 0.0
-        self.rank: tuple[bool, int] = (False, 0)
-
-
 class Batcher(Generic[Owner]):
-    """One queue. Every method that depends on time takes it as `now`, in seconds."""
+    """One queue, with `rows` that have not been taken. Every method that depends on time takes it
+    as `now`, in seconds, which never goes back."""
 
     def __init__(self, batching: Batching, queueing: Queueing | None = None) -> None:
+        self.rows = 0
         self._maximum, self._wait = batching.maximum, batching.wait
         self._prefer = tuple(sorted(batching.prefer))
+        self._enough = min(self._prefer[0], self._maximum) if self._prefer else self._maximum
         self._waste = batching.padding.waste if batching.padding is not None else None
-        self._size = queueing.size if queueing is not None else None
-        self._timeout = queueing.timeout if queueing is not None else None
-        self._delays = queueing is not None and queueing.on_timeout == "delay"
-        self._lines: dict[Hashable, _Line[Owner]] = {}
-        self._owners: dict[Owner, list[Entry[Owner]]] = {}
-        self._expiries: list[tuple[float, int, Entry[Owner]]] = []
+        self._looked_at = 1 if self._waste is None else _LOOKED_AT
+        self._policy = QueuePolicy(queueing)
+        self._lines: dict[object, Line[Owner]] = {}
+        self._owners: dict[Owner, dict[int, Entry[Owner]]] = {}
+        self._expiries: Agenda[float, Entry[Owner]] = Agenda(_waits)
+        self._ready: Agenda[tuple[Rank, float], Line[Owner]] = Agenda(_is_ready)
+        self._coming: Agenda[float, Line[Owner]] = Agenda(_is_coming)
         self._numbers = count()
 
     @property
@@ -97,168 +68,185 @@ class Batcher(Generic[Owner]):
         """How many owners have rows that have not been taken."""
         return len(self._owners)
 
-    @property
-    def rows(self) -> int:
-        """How many rows have not been taken."""
-        return sum(line.rows for line in self._lines.values())
-
-    def immediate(self, rows: int) -> bool:
-        """Whether so many rows would be a batch at once, with no others to join them."""
+    def immediate(self, rows: int, *, alone: bool = False) -> bool:
+        """Whether so many rows would be a batch at once, with no others to join them. `alone` says
+        that nobody else can come, for whom they would wait."""
         whole = self._target(rows) == rows
-        return not self._owners and self._wait == 0 and whole
+        return not self._owners and (alone or self._wait == 0) and whole
 
     def owners(self) -> list[Owner]:
         """Return the owners that have rows that have not been taken."""
         return list(self._owners)
 
     def add(self, entries: Sequence[Entry[Owner]], now: float, idle: int = 0) -> bool:
-        """Queue the rows of one owner; False, and nothing queued, when the queue is full.
+        """Queue the rows of one owner; False, and nothing queued, when its level is full.
 
         `idle` is how many owners could be served at this moment: they do not count as waiting.
         """
-        if self._size is not None and self.waiting >= self._size + idle:
+        owner, level = entries[0].owner, entries[0].level
+        if not self._policy.admits(level, idle):
             return False
+        self._policy.enter(level)
+        held = self._owners[owner] = {}
         for entry in entries:
             entry.arrived, entry.number = now, next(self._numbers)
-            self._owners.setdefault(entry.owner, []).append(entry)
+            held[entry.number] = entry
             line = self._lines.get(entry.key)
             if line is None:
-                line = self._lines[entry.key] = _Line()
-            line.mixed = line.mixed or (bool(line.entries) and line.rank != (False, entry.level))
-            insort(line.entries, entry, key=_order)
-            line.rows += entry.count
+                line = self._lines[entry.key] = Line(entry.key)
+            line.add(entry)
+            self.rows += entry.count
             self._settle(line, now)
-            expiry = self._expiry(entry)
-            if expiry is not None:
-                heapq.heappush(self._expiries, (expiry, entry.number, entry))
+            self._watch(entry)
         return True
+
+    def hurry(self, now: float) -> None:
+        """Let nothing that is here wait for company any longer: nobody else can come."""
+        while (found := self._coming.first()) is not None:
+            self._make_ready(found[1], min(now, found[0]))
 
     def take(self, now: float) -> Batch[Owner] | None:
         """Return the batch to run now, the longest ready first; None when none is ready."""
-        found: tuple[tuple[bool, int], float, Hashable] | None = None
-        for key, line in self._lines.items():
-            if line.ready <= now and (
-                found is None or (line.rank, line.ready) < (found[0], found[1])
-            ):
-                found = (line.rank, line.ready, key)
-        return None if found is None else self._cut(found[2], now)
+        line = self._first_ready(now)
+        return None if line is None else self._cut(line, now)
 
-    def head(self, now: float) -> tuple[tuple[bool, int], float] | None:
+    def head(self, now: float) -> tuple[Rank, float] | None:
         """Return how urgent the batch is that `take` would return: rank, and ready since."""
-        if not self._lines:
-            return None
-        ready = [(line.rank, line.ready) for line in self._lines.values() if line.ready <= now]
-        return min(ready, default=None)
+        line = self._first_ready(now) if self._owners else None
+        return None if line is None else (line.rank, line.ready)
 
     def next_due(self) -> float | None:
-        """Return when the next batch is ready; None when nothing waits."""
-        return min((line.ready for line in self._lines.values()), default=None)
+        """Return when the next batch is ready, or since when one is; None when nothing waits."""
+        first = self._ready.first()
+        if first is not None:
+            return first[1].ready
+        coming = self._coming.first()
+        return None if coming is None else coming[0]
 
     def next_expiry(self) -> float | None:
         """Return when time runs out for the next entry; None when it never does."""
-        while self._expiries and self._stale(self._expiries[0][2]):
-            heapq.heappop(self._expiries)
-        return self._expiries[0][0] if self._expiries else None
+        found = self._expiries.first()
+        return None if found is None else found[0]
 
     def expire(self, now: float) -> list[Owner]:
         """Drop the owners whose time is up by `now` and return them; put back the delayed ones."""
         dropped: list[Owner] = []
-        while self._expiries and self._expiries[0][0] <= now:
-            _, _, entry = heapq.heappop(self._expiries)
-            if self._stale(entry):
-                continue
+        while (found := self._expiries.first()) is not None and found[0] <= now:
+            entry = found[1]
+            self._expiries.pop()
             over = entry.deadline is not None and entry.deadline <= now
-            if over or not (entry.taken or self._delays):
+            if over or not (entry.taken or self._policy.bound(entry.level).delays):
                 dropped.append(entry.owner)
                 self.cancel(entry.owner, now)
                 continue
-            if not entry.taken:  # else it has left the queue as far as `timeout` goes
-                self._delay(entry, now)
+            if not entry.taken:  # else it has left the queue as far as its timeout goes
+                line = self._lines[entry.key]
+                line.delay(entry)
+                self._settle(line, now)
             if entry.deadline is not None:
-                heapq.heappush(self._expiries, (entry.deadline, entry.number, entry))
+                self._expiries.add(entry.deadline, entry)
         return dropped
 
     def cancel(self, owner: Owner, now: float) -> None:
         """Forget the rows of an owner that have not been taken."""
-        for entry in self._owners.pop(owner, ()):
-            entry.gone = True
-            line = self._lines.get(entry.key)
-            if line is not None and entry in line.entries:
-                line.entries.remove(entry)
-                line.rows -= entry.remaining
-                self._settle_or_drop(entry.key, line, now)
+        for entry in list(self._owners.get(owner, {}).values()):
+            line = self._lines[entry.key]
+            self.rows -= entry.remaining
+            self._leave(line, entry)
+            self._settle(line, now)
 
-    def _cut(self, key: Hashable, now: float) -> Batch[Owner]:
-        line = self._lines[key]
+    def _first_ready(self, now: float) -> Line[Owner] | None:
+        while (coming := self._coming.first()) is not None and coming[0] <= now:
+            self._make_ready(coming[1], coming[0])
+        found = self._ready.first()
+        return None if found is None else found[1]
+
+    def _make_ready(self, line: Line[Owner], since: float) -> None:
+        line.is_ready, line.ready = True, since
+        self._ready.add((line.rank, since), line)
+
+    def _cut(self, line: Line[Owner], now: float) -> Batch[Owner]:
         taken = self._gather(line, self._target(line.rows))
-        fitting = _rows(taken)
-        if self._waste is not None and self._target(fitting) != fitting:
-            taken = self._gather(line, self._target(fitting))
+        filled = sum(rows for _, rows in taken)
+        if self._waste is not None and self._target(filled) != filled:
+            taken = self._gather(line, self._target(filled))
+            filled = sum(rows for _, rows in taken)
         slices: list[Slice[Owner]] = []
-        for index, rows in taken:
-            entry = line.entries[index]
+        for entry, rows in taken:
             slices.append(Slice(entry, entry.taken, entry.taken + rows))
             entry.taken += rows
-        for index, _ in reversed(taken):
-            if not line.entries[index].remaining:
-                self._leave(line.entries.pop(index))
-        filled = _rows(taken)
+            if not entry.remaining:
+                self._leave(line, entry)
         line.rows -= filled
-        self._settle_or_drop(key, line, now)
+        self.rows -= filled
+        line.filled = None  # what is left is no more urgent than others that fill a batch now
+        self._settle(line, now)
         return Batch(tuple(slices), filled)
 
-    def _gather(self, line: _Line[Owner], target: int) -> list[tuple[int, int]]:
-        waiting = ((entry.remaining, entry.size) for entry in line.entries)
-        return gather(waiting, target, 0 if self._prefer else self._maximum, self._waste)
+    def _gather(self, line: Line[Owner], target: int) -> list[tuple[Entry[Owner], int]]:
+        entries = list(islice(line, self._looked_at * target))
+        waiting = ((entry.remaining, entry.size) for entry in entries)
+        taken = gather(waiting, target, 0 if self._prefer else self._maximum, self._waste)
+        return [(entries[index], rows) for index, rows in taken]
 
     def _target(self, rows: int) -> int:
         """Return how many of the waiting rows the next batch may hold."""
         rows = min(rows, self._maximum)
+        if not self._prefer:
+            return rows
         return max((size for size in self._prefer if size <= rows), default=rows)
 
-    def _leave(self, entry: Entry[Owner]) -> None:
-        entry.gone = True
-        rest = self._owners[entry.owner]
-        rest.remove(entry)
-        if not rest:
+    def _leave(self, line: Line[Owner], entry: Entry[Owner]) -> None:
+        line.remove(entry)
+        held = self._owners[entry.owner]
+        del held[entry.number]
+        if not held:
             del self._owners[entry.owner]
+            self._policy.leave(entry.level)
 
-    def _settle_or_drop(self, key: Hashable, line: _Line[Owner], now: float) -> None:
-        if line.entries:
-            self._settle(line, now)
+    def _settle(self, line: Line[Owner], now: float) -> None:
+        """Find out anew when the next batch of a line is ready."""
+        if not line:
+            line.is_open = False
+            del self._lines[line.key]
+            return
+        line.filled = (now if line.filled is None else line.filled) if self._fills(line) else None
+        ready, rank = line.due(self._wait), line.first_rank()
+        if line.filled is not None and line.filled < ready:
+            ready = line.filled
+        if ready <= now:
+            if not line.is_ready or ready != line.ready or rank != line.rank:
+                line.rank = rank
+                self._make_ready(line, ready)
         else:
-            del self._lines[key]
+            if line.is_ready or ready != line.ready:
+                line.is_ready, line.ready = False, ready
+                self._coming.add(ready, line)
+            line.rank = rank
 
-    def _settle(self, line: _Line[Owner], now: float) -> None:
-        line.rank = _order(line.entries[0])[:2]
-        waiting = line.entries if line.mixed else line.entries[:1]
-        due = min(entry.arrived for entry in waiting) + self._wait
-        enough = min(self._prefer[0], self._maximum) if self._prefer else self._maximum
-        filled = line.rows >= enough
-        if filled and self._waste is not None:
-            filled = _rows(self._gather(line, enough)) >= enough
-        line.ready = min(due, now) if filled else due
+    def _fills(self, line: Line[Owner]) -> bool:
+        if line.rows < self._enough:
+            return False
+        if self._waste is None:
+            return True
+        return sum(rows for _, rows in self._gather(line, self._enough)) >= self._enough
 
-    def _expiry(self, entry: Entry[Owner]) -> float | None:
-        times = [] if entry.deadline is None else [entry.deadline]
-        if self._timeout is not None and not entry.late:
-            times.append(entry.arrived + self._timeout)
-        return min(times, default=None)
-
-    def _delay(self, entry: Entry[Owner], now: float) -> None:
-        line = self._lines[entry.key]
-        line.entries.remove(entry)
-        entry.late = line.mixed = True
-        insort(line.entries, entry, key=_order)
-        self._settle(line, now)
-
-    def _stale(self, entry: Entry[Owner]) -> bool:
-        return entry.gone
+    def _watch(self, entry: Entry[Owner]) -> None:
+        timeout = self._policy.bound(entry.level).timeout(entry.limited)
+        expiry = None if timeout is None else entry.arrived + timeout
+        if entry.deadline is not None and (expiry is None or entry.deadline < expiry):
+            expiry = entry.deadline
+        if expiry is not None:
+            self._expiries.add(expiry, entry)
 
 
-def _rows(taken: Sequence[tuple[int, int]]) -> int:
-    return sum(rows for _, rows in taken)
+def _waits(_expiry: float, entry: Entry[Owner]) -> bool:
+    return not entry.gone
 
 
-def _order(entry: "Entry[Owner]") -> tuple[bool, int, int]:
-    return (entry.late, entry.level, entry.number)
+def _is_ready(key: tuple[Rank, float], line: Line[Owner]) -> bool:
+    return line.is_open and line.is_ready and key == (line.rank, line.ready)
+
+
+def _is_coming(ready: float, line: Line[Owner]) -> bool:
+    return line.is_open and not line.is_ready and ready == line.ready

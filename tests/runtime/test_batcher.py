@@ -1,14 +1,10 @@
-"""The batcher: single decisions, and a state machine that compares it with a plain list."""
-
-from dataclasses import dataclass
+"""The batcher's single decisions; `test_batcher_machine.py` compares it with a plain list."""
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.compiler.plan import Batching, Queueing
-from headrace.runtime.batcher import Batch, Batcher, Entry
+from headrace.compiler.policies import Batching, Queueing
+from headrace.runtime.batcher import Batch, Batcher
+from headrace.runtime.line import Entry
 
 
 def add(batcher: Batcher[str], owner: str, rows: int, now: float, **more: object) -> bool:
@@ -149,148 +145,116 @@ def test_a_group_of_which_a_part_runs_still_has_its_deadline() -> None:
     assert batcher.take(1.0) is None
 
 
-@dataclass
-class Waiting:
-    """What the model knows of an owner's rows."""
-
-    key: int
-    level: int
-    rows: list[int]
-    arrived: float
-    deadline: float | None
-    order: int
-    late: bool = False
-    taken: bool = False
+def test_each_level_is_bounded_by_its_own_policy() -> None:
+    low = Queueing(1)
+    batcher: Batcher[str] = Batcher(Batching(1), Queueing(2, levels=((3, low),)))
+    admitted = [add(batcher, f"low{i}", 1, 0.0, level=3) for i in range(3)]
+    admitted += [add(batcher, f"high{i}", 1, 0.0, level=1) for i in range(3)]
+    assert admitted == [True, False, False, True, True, False]
+    batcher.cancel("low0", 0.0)
+    assert not add(batcher, "high", 1, 0.0, level=2)
+    assert add(batcher, "low", 1, 0.0, level=3)
 
 
-class BatcherMachine(RuleBasedStateMachine):
-    """Compares the batcher with a plain list of waiting rows."""
-
-    @initialize(
-        maximum=st.integers(1, 6),
-        wait=st.sampled_from([0.0, 1.0, 3.0]),
-        prefer=st.lists(st.integers(1, 6), max_size=2),
-        size=st.integers(1, 6),
-        timeout=st.sampled_from([None, 2.0, 5.0]),
-        action=st.sampled_from(["reject", "delay"]),
-    )
-    def start(
-        self,
-        maximum: int,
-        wait: float,
-        prefer: list[int],
-        size: int,
-        timeout: float | None,
-        action: str,
-    ) -> None:
-        self.now = 0.0
-        self.maximum, self.wait, self.size = maximum, wait, size
-        self.timeout, self.delays = timeout, action == "delay"
-        self.prefer = tuple(sorted({one for one in prefer if one <= maximum}))
-        self.batcher: Batcher[int] = Batcher(
-            Batching(maximum, wait, self.prefer), Queueing(size, timeout, action)
-        )
-        self.model: dict[int, Waiting] = {}
-        self.next = 0
-
-    @rule(
-        rows=st.integers(1, 9),
-        key=st.integers(0, 1),
-        level=st.integers(1, 2),
-        patience=st.sampled_from([None, 1.0, 4.0]),
-    )
-    def add(self, rows: int, key: int, level: int, patience: float | None) -> None:
-        owner, self.next = self.next, self.next + 1
-        deadline = None if patience is None else self.now + patience
-        entry = Entry(owner, rows, key, 0, level, deadline)
-        assert self.batcher.add([entry], self.now) == (len(self.model) < self.size)
-        if len(self.model) < self.size:
-            self.model[owner] = Waiting(key, level, list(range(rows)), self.now, deadline, owner)
-
-    @rule(step=st.sampled_from([0.5, 1.0, 2.5]))
-    def pass_time(self, step: float) -> None:
-        self.now += step
-        expected = {
-            owner
-            for owner, one in self.model.items()
-            if (one.deadline is not None and one.deadline <= self.now) or self._rejected(one)
-        }
-        assert set(self.batcher.expire(self.now)) == expected
-        for owner in expected:
-            del self.model[owner]
-        for one in self.model.values():
-            if self._out_of_time(one):
-                one.late = True
-
-    def _out_of_time(self, one: Waiting) -> bool:
-        return self.timeout is not None and not one.taken and one.arrived + self.timeout <= self.now
-
-    def _rejected(self, one: Waiting) -> bool:
-        return self._out_of_time(one) and not self.delays
-
-    @precondition(lambda self: self.model)
-    @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
-        owner = data.draw(st.sampled_from(sorted(self.model)))
-        self.batcher.cancel(owner, self.now)
-        del self.model[owner]
-
-    @rule()
-    def take(self) -> None:
-        batch = self.batcher.take(self.now)
-        ready = {key for key in (0, 1) if self._ready(key)}
-        if batch is None:
-            assert not ready
-            return
-        key = batch.slices[0].entry.key
-        assert isinstance(key, int)
-        assert key in ready
-        waiting = self._rows(key)
-        assert batch.rows == sum(piece.stop - piece.start for piece in batch.slices)
-        assert 0 < batch.rows <= self.maximum
-        if self.prefer and any(size <= waiting for size in self.prefer):
-            assert batch.rows == max(size for size in self.prefer if size <= waiting)
-        line = self._line(key)
-        for piece, owner in zip(batch.slices, line, strict=False):
-            assert piece.entry.owner == owner
-            one = self.model[owner]
-            assert one.rows[: piece.stop - piece.start] == list(range(piece.start, piece.stop))
-            del one.rows[: piece.stop - piece.start]
-            one.taken = True
-            if not one.rows:
-                del self.model[owner]
-
-    def _line(self, key: int) -> list[int]:
-        found = [owner for owner, one in self.model.items() if one.key == key]
-        return sorted(found, key=lambda o: (self.model[o].late, self.model[o].level, o))
-
-    def _rows(self, key: int) -> int:
-        return sum(len(one.rows) for one in self.model.values() if one.key == key)
-
-    def _ready(self, key: int) -> bool:
-        line = self._line(key)
-        if not line:
-            return False
-        enough = self.prefer[0] if self.prefer else self.maximum
-        oldest = min(self.model[owner].arrived for owner in line)
-        return self._rows(key) >= enough or oldest + self.wait <= self.now
-
-    @invariant()
-    def counts_agree(self) -> None:
-        if not hasattr(self, "model"):
-            return
-        assert self.batcher.waiting == len(self.model)
-        assert self.batcher.rows == sum(len(one.rows) for one in self.model.values())
-
-    @invariant()
-    def the_next_due_time_is_right(self) -> None:
-        if not hasattr(self, "model"):
-            return
-        due = self.batcher.next_due()
-        assert (due is None) == (not self.model)
-        if due is not None:
-            assert (due <= self.now) == (self._ready(0) or self._ready(1))
+def test_an_idle_worker_is_not_counted_for_two_levels() -> None:
+    low = Queueing(1)
+    batcher: Batcher[str] = Batcher(Batching(1), Queueing(1, levels=((2, low),)))
+    assert batcher.add([Entry("a", 1)], 0.0, 1)
+    assert batcher.add([Entry("b", 1)], 0.0, 1)
+    assert batcher.add([Entry("c", 1, level=2)], 0.0, 1)
+    assert not batcher.add([Entry("d", 1, level=2)], 0.0, 1)
 
 
-TestBatcherMachine = BatcherMachine.TestCase
-TestBatcherMachine.settings = settings(stateful_step_count=30)
+def test_one_level_is_rejected_and_another_delayed_each_after_its_own_timeout() -> None:
+    low = Queueing(9, 0.1, "reject")
+    batcher: Batcher[str] = Batcher(Batching(1), Queueing(9, 0.2, "delay", levels=((2, low),)))
+    add(batcher, "low", 1, 0.0, level=2)
+    add(batcher, "high", 1, 0.0)
+    assert batcher.expire(0.15) == ["low"]
+    add(batcher, "new", 1, 0.15)
+    assert batcher.expire(0.2) == []
+    assert shown(batcher.take(0.2)) == [("new", 0, 1)]
+    assert shown(batcher.take(0.2)) == [("high", 0, 1)]
+
+
+@pytest.mark.parametrize(("override", "dropped"), [(True, []), (False, ["own"])])
+def test_a_caller_who_sets_a_limit_waits_as_long_as_that_where_he_may(
+    override: bool, dropped: list[str]
+) -> None:
+    batcher: Batcher[str] = Batcher(Batching(1), Queueing(9, 0.2, "reject", override))
+    add(batcher, "own", 1, 0.0, deadline=0.5, limited=True)
+    add(batcher, "none", 1, 0.0)
+    assert sorted(batcher.expire(0.3)) == sorted(["none", *dropped])
+    assert batcher.expire(0.5) == ([] if dropped else ["own"])
+
+
+def test_what_is_urgent_takes_the_others_along_before_they_have_waited() -> None:
+    batcher: Batcher[str] = Batcher(Batching(8, 0.5))
+    add(batcher, "a", 1, 0.0)
+    add(batcher, "b", 1, 0.1, urgent=0.2)
+    assert batcher.take(0.1) is None
+    assert batcher.next_due() == 0.2
+    assert shown(batcher.take(0.2)) == [("a", 0, 1), ("b", 0, 1)]
+
+
+def test_in_a_hurry_nobody_waits_until_somebody_else_has_come() -> None:
+    batcher: Batcher[str] = Batcher(Batching(8, 0.5))
+    add(batcher, "a", 1, 0.0)
+    add(batcher, "b", 1, 0.0, key=1, level=2)
+    batcher.hurry(0.1)
+    assert shown(batcher.take(0.1)) == [("a", 0, 1)]
+    add(batcher, "c", 1, 0.1, key=1)
+    assert batcher.take(0.1) is None
+    batcher.hurry(0.1)
+    assert shown(batcher.take(0.1)) == [("c", 0, 1), ("b", 0, 1)]
+
+
+def test_no_class_that_fills_batches_again_and_again_keeps_another_from_its_turn() -> None:
+    batcher: Batcher[str] = Batcher(Batching(2, 0.1))
+    add(batcher, "rare", 1, 0.0, key=1)
+    served: list[str] = []
+    for turn in range(30):
+        now = turn * 0.01
+        for one in ("x", "y", "z"):
+            add(batcher, f"{one}{turn}", 1, now)
+        served += [owner for owner, _, _ in shown(batcher.take(now))]
+    assert "rare" in served
+
+
+def test_what_it_costs_does_not_depend_on_how_many_wait() -> None:
+    looks = 0
+
+    class Counted(int):
+        def __lt__(self, other: int) -> bool:
+            nonlocal looks
+            looks += 1
+            return int(self) < other
+
+        def __hash__(self) -> int:
+            nonlocal looks
+            looks += 1
+            return int(self)
+
+        __eq__ = int.__eq__
+
+    def cost(waiting: int) -> int:
+        nonlocal looks
+        batcher: Batcher[Counted] = Batcher(Batching(4, 1.0), Queueing(1 << 20, 5.0, "delay"))
+        for index in range(waiting):
+            batcher.add([Entry(Counted(index), 1, Counted(index % 100))], 0.0)
+        looks = 0
+        batcher.add([Entry(Counted(waiting), 1, Counted(0))], 0.5)
+        batcher.cancel(Counted(waiting // 2), 0.5)
+        assert batcher.take(1.0) is not None
+        return looks
+
+    assert cost(10_000) == cost(1_000)
+
+
+def test_what_is_given_up_is_forgotten_though_its_time_comes_much_later() -> None:
+    batcher: Batcher[str] = Batcher(Batching(1), Queueing(9, None))
+    for index in range(2000):
+        add(batcher, f"r{index}", 1, 0.0, deadline=1e6)
+        batcher.cancel(f"r{index}", 0.0)
+    held = batcher._expiries  # pyright: ignore[reportPrivateUsage] what is kept alive is seen nowhere else
+    assert len(held) < 100

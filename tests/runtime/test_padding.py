@@ -87,7 +87,7 @@ def test_without_a_schedule_nothing_is_filled_up_and_nothing_changes(tmp_path: P
 
 def test_a_row_whose_inputs_do_not_agree_is_not_filled_up_to_hide_it(tmp_path: Path) -> None:
     plan = padded_plan(tmp_path, SCHEDULE.format("embed", ""), optimise=False)
-    stages = Stages(plan, 1, alone=False, progress=None)
+    stages = Stages(plan)
     stage = next(one for one in stages.all if one.name == "mean" and one.policy is not None)
     lengths = [(4, 4), (4, 6), (6, 6)]
     columns = [Rows.of([ids(pair[side]) for pair in lengths]) for side in (0, 1)]
