@@ -1,11 +1,11 @@
-"""Prometheus metrics: the engines' counts, under the names that dashboards know and our own.
+"""Prometheus metrics: a repository's counts, under the names that dashboards know and our own.
 
 A collector reads a snapshot when it is scraped; nothing is counted twice and nothing is kept.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -20,8 +20,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .engine import Engine
 from .metrics import PipelineCounts, StageCounts
+from .repository.repository import Repository
+from .repository.shadow import ShadowCounts
 from .request import Code
 
 _MODEL = ("model", "version")
@@ -39,17 +40,17 @@ _NV_TOTAL = re.compile(rb"^((?:# (?:HELP|TYPE) )?nv_\w+?)_total\b", re.MULTILINE
 _BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-class EngineCollector(Collector):
-    """Yields the metrics of some engines whose pipelines are served as `version`."""
+class RepositoryCollector(Collector):
+    """Yields the metrics of a repository, which go on when a version is loaded anew."""
 
-    def __init__(self, engines: Iterable[Engine], version: str) -> None:
-        self._engines = tuple(engines)
-        self._version = version
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
 
     def collect(self) -> Iterator[Metric]:
-        snapshots = [engine.metrics for engine in self._engines]
-        yield from _pipelines([p for each in snapshots for p in each.pipelines], self._version)
-        yield from _stages(_by_name([stage for each in snapshots for stage in each.stages]))
+        totals = self._repository.totals()
+        yield from _pipelines(totals.pipelines)
+        yield from _stages(list(totals.stages.values()))
+        yield from _shadows(self._repository.shadow_counts())
 
 
 def expose(collector: Collector) -> bytes:
@@ -60,9 +61,9 @@ def expose(collector: Collector) -> bytes:
     return _NV_TOTAL.sub(rb"\1", generate_latest(registry))
 
 
-def metrics_app(engines: Iterable[Engine], version: str) -> Starlette:
+def metrics_app(repository: Repository) -> Starlette:
     """Return the application of the metrics port."""
-    collector = EngineCollector(engines, version)
+    collector = RepositoryCollector(repository)
 
     async def metrics(_: Request) -> Response:
         return Response(expose(collector), media_type=CONTENT_TYPE_LATEST)
@@ -70,36 +71,36 @@ def metrics_app(engines: Iterable[Engine], version: str) -> Starlette:
     return Starlette(routes=[Route("/metrics", metrics)])
 
 
-def _pipelines(pipelines: Sequence[PipelineCounts], version: str) -> Iterator[Metric]:
+def _pipelines(pipelines: Mapping[tuple[str, str], PipelineCounts]) -> Iterator[Metric]:
     failure = CounterMetricFamily(
         "nv_inference_request_failure", "Requests that failed", labels=(*_MODEL, "reason")
     )
-    for pipeline in pipelines:
+    for model, pipeline in pipelines.items():
         reasons: dict[str, int] = dict.fromkeys(_ALL_REASONS, 0)
         for code, count in pipeline.failures.items():
             reasons[_REASONS.get(code, "OTHER")] += count
         for reason, count in reasons.items():
-            failure.add_metric((pipeline.name, version, reason), count)
+            failure.add_metric((*model, reason), count)
     yield failure
     for name, text, read in _COUNTERS:
         counter = CounterMetricFamily(f"nv_inference_{name}", text, labels=_MODEL)
-        for pipeline in pipelines:
-            counter.add_metric((pipeline.name, version), read(pipeline))
+        for model, pipeline in pipelines.items():
+            counter.add_metric(model, read(pipeline))
         yield counter
     pending = GaugeMetricFamily(
         "nv_inference_pending_request_count", "Requests that wait to start", labels=_MODEL
     )
-    for pipeline in pipelines:
-        pending.add_metric((pipeline.name, version), pipeline.pending)
+    for model, pipeline in pipelines.items():
+        pending.add_metric(model, pipeline.pending)
     yield pending
     fallbacks = CounterMetricFamily(
         "headrace_try_fallbacks",
         "Rows that went to the else of a try, by the fault of its body",
         labels=(*_MODEL, "try", "reason"),
     )
-    for pipeline in pipelines:
+    for model, pipeline in pipelines.items():
         for (place, reason), count in pipeline.fallbacks.items():
-            fallbacks.add_metric((pipeline.name, version, place, reason), count)
+            fallbacks.add_metric((*model, place, reason), count)
     yield fallbacks
 
 
@@ -131,22 +132,16 @@ _COUNTERS: tuple[tuple[str, str, Callable[[PipelineCounts], int]], ...] = (
 )
 
 
-def _by_name(stages: Sequence[StageCounts]) -> list[StageCounts]:
-    """Add up stages of one name: a series may occur once, and two of one op are two stages."""
-    total: dict[str, StageCounts] = {}
-    for one in stages:
-        so_far = total.get(one.name, StageCounts(one.name))
-        total[one.name] = StageCounts(
-            one.name,
-            so_far.executions + one.executions,
-            so_far.rows + one.rows,
-            so_far.compute_seconds + one.compute_seconds,
-            so_far.queue_seconds + one.queue_seconds,
-            so_far.mixed + one.mixed,
-            dict(Counter(so_far.sizes) + Counter(one.sizes)),
-            so_far.padded + one.padded,
-        )
-    return list(total.values())
+def _shadows(shadows: Mapping[tuple[str, str], ShadowCounts]) -> Iterator[Metric]:
+    copies = CounterMetricFamily(
+        "headrace_shadow_copies",
+        "Copies of requests that a version was shown, by what came of them",
+        labels=(*_MODEL, "outcome"),
+    )
+    for model, counts in shadows.items():
+        for outcome, count in asdict(counts).items():
+            copies.add_metric((*model, outcome), count)
+    yield copies
 
 
 def _stages(stages: Sequence[StageCounts]) -> Iterator[Metric]:

@@ -7,11 +7,12 @@ import asyncio
 import socket
 import tempfile
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 
 import uvicorn
@@ -30,6 +31,9 @@ from .service import Service
 
 _BACKLOG = 1024
 _KEEP_ALIVE = 75  # seconds; clients keep connections in pools
+_LAST_ANSWERS = 5.0
+"""Seconds that answers have to leave when nothing is under way any more. A caller may leave a
+stream open with nothing to come, or not read; neither holds up the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,10 @@ class Fronts:
 
     def __init__(self, service: Service, config: ServerConfig, server_version: str) -> None:
         """Raises OSError when a port is taken."""
-        self._config = config
+        self._config, self._until = config, 0.0
         self._methods = inference_methods(service, server_version) | health_methods(service)
         self._http = HttpFront(service, server_version)
-        self._metrics = metrics_app(service.engines, config.version)
+        self._metrics = metrics_app(service.repository)
         started: Future[Addresses] = Future()
         self._loop = uvloop.new_event_loop()
         self._stop = asyncio.Event()
@@ -60,10 +64,15 @@ class Fronts:
         self._thread.start()
         self.addresses = started.result()
 
-    def close(self) -> None:
-        """Close all ports once the answers that are being sent are sent."""
+    def close(self, grace: float) -> None:
+        """Close all ports once the answers that are being sent are sent, `grace` s at the most."""
+        self._until = self._loop.time() + min(grace, _LAST_ANSWERS)
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
+
+    def _left(self) -> float:
+        """Return how many seconds are left to close."""
+        return max(0.0, self._until - self._loop.time())
 
     def _run(self, started: Future[Addresses]) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
@@ -92,12 +101,15 @@ class Fronts:
             # answers have left, and closing the others takes longer than that.
             grpc = None
             if config.grpc_port is not None:
-                grpc = await opened.enter_async_context(_grpc(config, carrier, self._methods))
+                grpc = await opened.enter_async_context(
+                    _grpc(config, carrier, self._methods, self._left)
+                )
             http = await open_http(self._http, config.http_port)
             metrics = await open_http(self._metrics, config.metrics_port)
             started.set_result(Addresses(http, grpc, metrics, carrier))
             await self._stop.wait()
             for server in servers:  # each takes a moment, so that they take it together
+                server.config.timeout_graceful_shutdown = ceil(self._left())
                 server.should_exit = True
 
 
@@ -150,18 +162,18 @@ def _address(host: str, port: int) -> str:
 
 @asynccontextmanager
 async def _grpc(
-    config: ServerConfig, carrier: Carrier, methods: Methods
+    config: ServerConfig, carrier: Carrier, methods: Methods, left: Callable[[], float]
 ) -> AsyncGenerator[str, None]:
     address = _address(config.host, config.grpc_port or 0)
     if carrier is Carrier.GRPCIO:
-        async with _aio(address, methods, config) as port:
+        async with _aio(address, methods, config, left) as port:
             yield _address(config.host, port)
         return
     from .grpc.native import NativeCarrier  # installed only where there are wheels for it
 
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
         fallback = str(Path(folder, "grpc"))
-        async with _aio(f"unix:{fallback}", methods, config):
+        async with _aio(f"unix:{fallback}", methods, config, left):
             native = NativeCarrier(address, methods, config.grpc_io_threads, fallback)
             try:
                 yield _address(config.host, native.port)
@@ -170,10 +182,12 @@ async def _grpc(
 
 
 @asynccontextmanager
-async def _aio(address: str, methods: Methods, config: ServerConfig) -> AsyncGenerator[int, None]:
+async def _aio(
+    address: str, methods: Methods, config: ServerConfig, left: Callable[[], float]
+) -> AsyncGenerator[int, None]:
     server = AioCarrier(address, methods, config.limits.body, config.grpc_tls)
     await server.start()
     try:
         yield server.port
     finally:
-        await server.stop(config.grace)
+        await server.stop(left())

@@ -64,7 +64,7 @@ class HttpFront:
                 self._service.now(),
             )
             request_id = request.id
-            outcome = self._service.begin(model, request)
+            model, outcome = self._service.begin(model, request, version)
             if isinstance(outcome, Future):
                 if not await _done_before_disconnect(outcome, receive):
                     return

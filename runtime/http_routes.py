@@ -56,7 +56,7 @@ def routes(service: Service, version: str) -> Starlette:
         return Response()
 
     async def ready(_: Request) -> Response:
-        return _readiness(service)
+        return _readiness(service.ready)
 
     async def server(_: Request) -> Response:
         return _json(server_metadata(version))
@@ -65,8 +65,8 @@ def routes(service: Service, version: str) -> Starlette:
         return _json(model_metadata(_model(service, request)))
 
     async def model_ready(request: Request) -> Response:
-        _model(service, request)
-        return _readiness(service)
+        path = request.path_params
+        return _readiness(service.model_ready(path["name"], path.get("version", "")))
 
     async def config(request: Request) -> Response:
         return _json(model_config(_model(service, request)))
@@ -93,8 +93,8 @@ def _model(service: Service, request: Request) -> Model:
     return service.find(path["name"], path.get("version", ""))
 
 
-def _readiness(service: Service) -> Response:
-    return Response(status_code=200 if service.ready else STATUS[Code.UNAVAILABLE])
+def _readiness(ready: bool) -> Response:
+    return Response(status_code=200 if ready else STATUS[Code.UNAVAILABLE])
 
 
 async def _unserved(request: Request) -> Response:

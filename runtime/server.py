@@ -1,6 +1,6 @@
-"""A server: the pipelines of some engines behind HTTP, gRPC and a port for metrics.
+"""A server: a repository behind HTTP, gRPC and a port for metrics.
 
-with serve([engine], ServerConfig()) as server:
+with serve(repository, ServerConfig()) as server:
     print(server.addresses)
     server.wait()
 
@@ -9,18 +9,20 @@ stop: readiness is withdrawn ─▶ what is in flight ends ─▶ the fronts clo
 
 import signal
 import socket
+import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from types import FrameType, TracebackType
 
 from .engine import Engine
 from .fronts import Addresses, Fronts
+from .repository.repository import Repository
 from .server_config import ServerConfig
 from .service import Service
 
 
 class Server:
-    """Serves until `stop`. The engines are drained then, and stay the caller's to close."""
+    """Serves until `stop`. What is served is drained then, and stays the caller's to close."""
 
     def __init__(self, service: Service, fronts: Fronts, grace: float) -> None:
         self._service, self._fronts, self._grace = service, fronts, grace
@@ -43,7 +45,11 @@ class Server:
         self.stop()
 
     def wait(self) -> None:
-        """Return when SIGTERM or SIGINT comes. For the main thread; `stop` then drains."""
+        """Return when SIGTERM or SIGINT comes. For the main thread; `stop` then drains.
+
+        The handlers that were there before are back then: where they are those of the system, a
+        second signal ends the process at once.
+        """
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         before = {
@@ -60,27 +66,40 @@ class Server:
             ours.close()
             theirs.close()
 
-    def stop(self) -> None:
-        """Withdraw readiness, let what is in flight end, close the ports."""
+    def stop(self) -> bool:
+        """Withdraw readiness, let what is in flight end, close the ports.
+
+        False when requests took longer than the `grace` they had; those get no answer.
+        """
         if self._stopped:
-            return
+            return True
         self._stopped = True
+        until = time.monotonic() + self._grace
         self._service.set_ready(False)
-        for engine in self._service.engines:
-            engine.drain(self._grace)
-        self._fronts.close()
+        ended = self._service.repository.drain(self._grace)
+        self._fronts.close(max(0.0, until - time.monotonic()))
+        return ended
 
 
 def _ignore(_: int, __: FrameType | None) -> None:
     """Be a handler, so that Python writes the signal to the wake-up socket."""
 
 
-def serve(engines: Sequence[Engine], config: ServerConfig) -> Server:
-    """Serve all pipelines of the engines; returns when every port is listening.
+def serve(served: Repository | Sequence[Engine], config: ServerConfig) -> Server:
+    """Serve a repository, or all pipelines of some engines; returns when every port is listening.
 
-    Raises OSError when a port is taken and NoForm when a pipeline's values cannot travel.
+    Raises OSError when a port is taken, and for engines NoForm when a pipeline's values cannot
+    travel and ValueError when two have one of the same name.
     """
-    service = Service(engines, config.version, config.limits)
+    repository = served if isinstance(served, Repository) else _of_engines(served, config.version)
+    service = Service(repository, config.limits, control=config.control)
     fronts = Fronts(service, config, version("headrace"))
     service.set_ready(True)
     return Server(service, fronts, config.grace)
+
+
+def _of_engines(engines: Sequence[Engine], number: int) -> Repository:
+    repository = Repository(engines[0].config)
+    for index, engine in enumerate(engines):
+        repository.adopt(f"plan-{index}", engine, number)
+    return repository

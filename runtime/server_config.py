@@ -29,7 +29,8 @@ class ServerConfig:
     """Port 0 takes any free one, None serves nothing there.
 
     `grpc_io_threads` are the native carrier's. `grace` is how many seconds the requests in flight
-    have to end when the server stops. `version` is that of all models.
+    have to end when the server stops. `version` is that of engines served without a repository.
+    With `control` callers may load and unload.
     """
 
     host: str = "127.0.0.1"
@@ -41,4 +42,5 @@ class ServerConfig:
     grpc_io_threads: int = 1
     limits: Limits = field(default_factory=Limits)
     grace: float = 30.0
-    version: str = "1"
+    version: int = 1
+    control: bool = False

@@ -1,106 +1,159 @@
-"""What is served: models by name, the engines behind them, and whether new requests are welcome.
+"""What is served: models by name and version, and whether new requests are welcome.
 
 The front ends share one Service. It knows neither HTTP nor gRPC; they know of engines only this.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from typing import TypeAlias, TypeVar
 
 from ..stdlib.op import Item
-from .engine import Engine
-from .prepared import Prepared
 from .protocols.limits import Limits
-from .protocols.models import Model, model_of, unknown_model
+from .protocols.models import Model, unknown_model
 from .protocols.names import shown
-from .request import Code, Fault, Request, RequestError, Response
+from .repository.repository import Repository
+from .repository.route import Served
+from .request import Code, EngineClosed, Fault, Request, RequestError, Response
 from .streams import Stream
 
 _LOG = logging.getLogger(__name__)
 
 
 class Service:
-    """The models of some engines, each in one version; an empty version means that one."""
+    """A repository's models. An empty version means whichever the repository gives."""
 
-    def __init__(self, engines: Sequence[Engine], version: str, limits: Limits) -> None:
-        self._prepared: dict[str, tuple[Engine, Prepared]] = {}
-        self._models: dict[str, Model] = {}
-        self._ready = False
-        self.limits = limits
-        self._engines = tuple(engines)
-        self._clock = engines[0].config.clock
-        for engine in engines:
-            for pipeline in engine.plan.pipelines:
-                if pipeline.name in self._models:
-                    raise ValueError(f"two plans hold a pipeline `{pipeline.name}`")
-                self._models[pipeline.name] = model_of(engine.plan, pipeline, version)
-                self._prepared[pipeline.name] = (engine, engine.pipeline(pipeline.name))
+    def __init__(self, repository: Repository, limits: Limits, *, control: bool = False) -> None:
+        """With `control` callers may load and unload."""
+        self.repository, self.limits, self.control = repository, limits, control
+        self._open = False
 
     def __iter__(self) -> Iterator[Model]:
-        return iter(self._models.values())
-
-    @property
-    def engines(self) -> Sequence[Engine]:
-        return self._engines
+        routes = self.repository.routes.values()
+        return iter([one.main.model for one in routes if one.main is not None])
 
     @property
     def ready(self) -> bool:
-        return self._ready
+        """Whether requests are welcome, and all that is served can answer them."""
+        return not self.unready()
+
+    def unready(self) -> tuple[str, ...]:
+        """Return why the server is not ready, each reason a sentence; none when it is."""
+        if not self._open:
+            return ("the server starts or stops",)
+        return self.repository.unready()
 
     def set_ready(self, ready: bool) -> None:
-        self._ready = ready
+        """Say whether new requests are welcome."""
+        self._open = ready
+
+    def model_ready(self, name: str, version: str = "") -> bool:
+        """Whether a model answers requests; Fault NOT_FOUND when nobody knows it."""
+        model = self.find(name, version)
+        live = self.repository.routes[name].versions.get(model.version)
+        return self._open and live is not None and not live.engine.unready
 
     def find(self, name: str, version: str = "") -> Model:
-        """Return the model; Fault NOT_FOUND when it is not served in that version."""
-        model = self._models.get(name)
-        if model is None or (version and version != model.version):
+        """Return the model that requests to a version look like; Fault NOT_FOUND when there is
+        none. One that drains is found while sequences live on it."""
+        route = self.repository.routes.get(name)
+        served = route.known(version) if route is not None else None
+        if served is None:
             raise unknown_model(name, version)
-        return model
+        return served.model
+
+    def versions(self, name: str) -> tuple[str, ...]:
+        """Return the versions in which a model is served."""
+        route = self.repository.routes.get(name)
+        return () if route is None else tuple(route.versions)
 
     def now(self) -> float:
         """Return the time on the engines' clock, which deadlines are told on."""
-        return self._clock()
+        return self.repository.now()
 
-    def begin(self, model: Model, request: Request) -> Mapping[str, Item] | Future[Response]:
-        """Start a request. A cheap pipeline has run when this returns its results; others give a
-        Future."""
-        if not self._ready:
-            raise Fault(Code.UNAVAILABLE, "the server is not ready for requests")
+    def begin(
+        self, model: Model, request: Request, version: str = ""
+    ) -> "tuple[Model, Mapping[str, Item] | Future[Response]]":
+        """Start a request of which `find` gave the model for `version`, as asked for.
+
+        Returns whose answer it is, and the answer: a cheap pipeline has run by then, others give a
+        Future.
+        """
         if model.pipeline.stream:
             raise Fault(
                 Code.UNSUPPORTED,
                 f"`{model.name}` is a stream and answers more than once: call ModelStreamInfer",
             )
-        engine, prepared = self._prepared[model.name]
-        if prepared.cheap:
-            return engine.run(
-                prepared, request.inputs, request.outputs, request.deadline, request.sequence
-            )
-        return engine.submit(request)
+        chosen, outcome = self._with_chosen(model.name, version, request, _begin)
+        route = self.repository.routes.get(model.name)
+        if route is not None and route.shadows:
+            for shadow in route.shadows:
+                if shadow.version != chosen.model.version and shadow.watches(request):
+                    shadow.show(request, outcome)
+        return chosen.model, outcome
 
     def open(
         self,
         model: Model,
         request: Request,
-        make: Callable[[dict[str, Item]], bytes],
+        make: Callable[[Model, dict[str, Item]], bytes],
         notify: Callable[[], object],
+        version: str = "",
     ) -> Stream[bytes]:
         """Start a request to a stream; `make` encodes each response, `notify` tells of one."""
-        if not self._ready:
-            raise Fault(Code.UNAVAILABLE, "the server is not ready for requests")
         if request.outputs is not None:
             raise RequestError(f"what `{model.name}` emits comes whole: name no outputs")
-        engine, prepared = self._prepared[model.name]
-        if request.sequence is not None:
-            prepared.ask(request.sequence)  # says that a stream keeps nothing
-        return engine.open_stream(
-            prepared,
-            request.inputs,
-            make,
-            notify,
-            deadline=request.deadline,
-            priority=request.priority,
+
+        def start(chosen: Served) -> Stream[bytes]:
+            return chosen.engine.open_stream(
+                chosen.prepared,
+                request.inputs,
+                lambda outputs: make(chosen.model, outputs),
+                notify,
+                deadline=request.deadline,
+                priority=request.priority,
+                sequence=request.sequence,
+            )
+
+        return self._with_chosen(model.name, version, request, lambda chosen, _: start(chosen))[1]
+
+    def _with_chosen(
+        self, name: str, version: str, request: Request, start: "Start[Started]"
+    ) -> "tuple[Served, Started]":
+        """Start a request where it is routed; anew when that engine was closed in between."""
+        tried: Served | None = None
+        while True:
+            if not self._open:
+                raise Fault(Code.UNAVAILABLE, "the server is not ready for requests")
+            route = self.repository.routes.get(name)
+            chosen = route.pick(version, request) if route is not None else None
+            if route is None or chosen is None:
+                raise unknown_model(name, version)
+            try:
+                started = start(chosen, request)
+            except EngineClosed:
+                if chosen is tried:
+                    raise  # somebody else's engine, which they have closed
+                tried = chosen
+                continue
+            sequence = request.sequence
+            if sequence is not None and sequence.start and not route.simple:
+                for other in route.others(chosen):
+                    other.forget(sequence)
+            return chosen, started
+
+
+Started = TypeVar("Started")
+Start: TypeAlias = Callable[[Served, Request], Started]
+
+
+def _begin(chosen: Served, request: Request) -> Mapping[str, Item] | Future[Response]:
+    engine, prepared = chosen.engine, chosen.prepared
+    if prepared.cheap:
+        return engine.run(
+            prepared, request.inputs, request.outputs, request.deadline, request.sequence
         )
+    return engine.submit(request)
 
 
 def explain(error: BaseException, request_id: str = "") -> Fault:

@@ -19,6 +19,7 @@ from ..protocols.models import Model
 from ..protocols.protobuf_codec import decode_request, encode_response
 from ..request import Fault, Request, Response
 from ..service import Service, explain
+from ..streams import Stream
 from .answering import answering, parse
 from .call import CallError, Method, Methods, Pending, Responses, call_error
 from .status import Status
@@ -74,10 +75,9 @@ def _flag(name: str, field: str, value: bool) -> Any:  # Any: a message
 
 def _model_ready(service: Service, request: Any) -> bool:  # Any: a message
     try:
-        service.find(request.name, request.version)
+        return service.model_ready(request.name, request.version)
     except Fault:
         return False
-    return service.ready
 
 
 def _answer(request: str, respond: Callable[[Any], Any]) -> Method:  # Any: messages
@@ -99,7 +99,7 @@ def _infer(
     service: Service, payload: bytes, remaining: float | None, wrap: Wrap | None = None
 ) -> bytes | Pending:
     asked, model, request = _decoded(service, payload, remaining)
-    return _begun(service, asked.id, model, request, wrap)
+    return _begun(service, asked, model, request, wrap)
 
 
 def _decoded(
@@ -123,10 +123,15 @@ def _decoded(
 
 
 def _begun(
-    service: Service, request_id: str, model: Model, request: Request, wrap: Wrap | None
+    service: Service,
+    asked: Any,  # Any: a message
+    model: Model,
+    request: Request,
+    wrap: Wrap | None,
 ) -> bytes | Pending:
+    request_id = asked.id
     try:
-        outcome = service.begin(model, request)
+        model, outcome = service.begin(model, request, asked.model_version)
         if not isinstance(outcome, Future):
             answer = encode_response(model, request_id, outcome)
             return (answer if wrap is None else wrap(answer)).SerializeToString()
@@ -150,8 +155,8 @@ def _stream_infer(
     try:
         asked, model, request = _decoded(service, payload, remaining)
         if is_decoupled(model):
-            return _responses(service, model, request)
-        outcome = _begun(service, asked.id, model, request, _in_stream)
+            return _responses(service, model, request, asked.model_version)
+        outcome = _begun(service, asked, model, request, _in_stream)
     except CallError as error:
         return _error_in_stream(error)
     if isinstance(outcome, bytes):
@@ -167,11 +172,11 @@ def _stream_infer(
     return Pending(begun.future, finish)
 
 
-def _responses(service: Service, model: Model, request: Request) -> Responses:
+def _responses(service: Service, model: Model, request: Request, version: str) -> Responses:
     """Return what a pipeline that is a stream will answer."""
 
-    def encode(outputs: Mapping[str, Item]) -> bytes:
-        response = encode_response(model, request.id, outputs)
+    def encode(answering: Model, outputs: Mapping[str, Item]) -> bytes:
+        response = encode_response(answering, request.id, outputs)
         return one_of_stream(response, final=False).SerializeToString()
 
     def end(error: Exception | None) -> bytes | None:
@@ -181,7 +186,10 @@ def _responses(service: Service, model: Model, request: Request) -> Responses:
             return None
         return _in_stream(encode_response(model, request.id, {})).SerializeToString()
 
-    return Responses(partial(service.open, model, request, encode), end)
+    def begin(notify: Callable[[], object]) -> Stream[bytes]:
+        return service.open(model, request, encode, notify, version)
+
+    return Responses(begin, end)
 
 
 _in_stream = partial(one_of_stream, final=True)

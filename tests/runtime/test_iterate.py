@@ -12,7 +12,8 @@ import pytest
 import headrace
 from headrace.compiler.plan import Plan
 from headrace.runtime.engine import Engine, EngineConfig
-from headrace.runtime.exposition import EngineCollector, expose
+from headrace.runtime.exposition import RepositoryCollector, expose
+from headrace.runtime.repository.repository import Repository
 from headrace.runtime.request import Code, Fault, Request, RequestError
 from headrace.runtime.simulate import Simulation
 from headrace.runtime.streams import ROOM
@@ -313,7 +314,9 @@ def test_only_the_rows_that_fail_go_the_other_way(tmp_path: Path) -> None:
 def test_what_fell_back_is_counted_and_shown(tmp_path: Path) -> None:
     engine = Engine(tries(tmp_path), EngineConfig(workers=1))
     engine.call(Request("each", {"xs": np.array([1, -2, -3], np.float32)}))
-    text = expose(EngineCollector([engine], "1")).decode()
+    repository = Repository(engine.config)
+    repository.adopt("p", engine)
+    text = expose(RepositoryCollector(repository)).decode()
     engine.close()
     assert (
         'headrace_try_fallbacks_total{model="each",reason="failed",try="p.pipe:7:13",version="1"} '

@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from headrace.compiler import compile_source
 from headrace.dsl.read import read_source
 from headrace.runtime.engine import Engine, EngineConfig
-from headrace.runtime.exposition import EngineCollector, expose
+from headrace.runtime.exposition import RepositoryCollector, expose
+from headrace.runtime.repository.repository import Repository
 from headrace.runtime.request import Request
 from headrace.runtime.server import Server
 from tests.runtime.wire.conftest import Start
@@ -82,12 +83,14 @@ def test_stages_of_one_name_are_one_series(tmp_path: Path) -> None:
         "pipeline b(x: f32[N]) -> (y: f32[N]) { return y = x + 3.0 }\n"
     )
     plan = compile_source(read_source(tmp_path / "ops.pipe"))
-    engines = [Engine(plan, EngineConfig(workers=1)) for _ in range(2)]
-    for engine in engines:
+    repository = Repository()
+    for number in (1, 2):
+        engine = Engine(plan, EngineConfig(workers=1))
+        repository.adopt("ops", engine, number)
         engine.call(Request("a", {"x": np.ones(2, np.float32)}))
         engine.call(Request("b", {"x": np.ones(2, np.float32)}))
         engine.close()
-    page = expose(EngineCollector(engines, "1")).decode()
+    page = expose(RepositoryCollector(repository)).decode()
     series = [line.rpartition(" ")[0] for line in page.splitlines() if "stage=" in line]
     assert len(series) == len(set(series))
     assert 'headrace_stage_rows_total{stage="math.add"} 6.0' in page

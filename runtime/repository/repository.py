@@ -1,0 +1,418 @@
+"""A repository: apps by name, each in the versions that its policy says, loaded and let go live.
+
+load:  read ─▶ open beside what is served ─▶ new routes ─▶ what they leave out drains
+drain: no sequence begins there ─▶ those that live end ─▶ no route ─▶ no request inside ─▶ closed
+
+Loading and draining happen in threads of their own, never in a request's. Requests read one frozen
+table of routes; one that was sent to an engine which has just closed has not begun there
+(EngineClosed), and is sent by the next table. So none fails because of an update. A version that
+cannot be loaded changes nothing but what `index` tells.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from ...compiler.plan import Plan
+from ...compiler.plan_file import plan_hash
+from ..engine import Engine, EngineConfig
+from ..shared import Shared
+from .counts import Totals, closed, total
+from .policy import Latest, Policy, chosen
+from .route import Route
+from .routes import AppTable, routes_of
+from .shadow import ShadowCounts, ShadowTally
+from .shares import check_shares
+from .state import Entry, LoadFailed, State, Unknown, said
+from .version import Candidate, Version, served_of
+
+Find: TypeAlias = Callable[[str], Mapping[int, Candidate]]
+"""Returns the versions of an app that are there to be loaded, by their numbers."""
+
+_LOADERS = 4
+
+
+@dataclass(slots=True, eq=False)
+class _App:
+    """`live` are served; `tried` tells of what is not: being loaded, failed, unloaded. `loading` is
+    held while a version is, so that one follows the other."""
+
+    name: str
+    policy: Policy
+    live: dict[int, Version] = field(default_factory=dict[int, Version])
+    tried: dict[int, Entry] = field(default_factory=dict[int, Entry])
+    shares: dict[int, float] = field(default_factory=dict[int, float])
+    shadows: dict[int, float] = field(default_factory=dict[int, float])
+    loading: threading.Lock = field(default_factory=threading.Lock)
+
+    def besides(self) -> set[int]:
+        return {*self.shares, *self.shadows}
+
+
+class Repository:
+    """Calls may come from any thread; `close` ends everything."""
+
+    def __init__(
+        self,
+        config: EngineConfig | None = None,
+        *,
+        policies: Mapping[str, Policy] = MappingProxyType({}),
+        find: Find | None = None,
+    ) -> None:
+        """`config` is that of all engines. `policies` are by app, "" for those not named, which
+        is the latest version otherwise. `find` serves `load` without a plan."""
+        self._config = config or EngineConfig()
+        self._policies, self._find = policies, find
+        self._shared = Shared()
+        self._lock = threading.Lock()
+        self._apps: dict[str, _App] = {}
+        self._draining: list[Version] = []
+        self._counted = Totals({}, {})
+        self._shadow_tallies: dict[tuple[str, str], ShadowTally] = {}
+        self._routes: Mapping[str, Route] = {}
+        self._pool = ThreadPoolExecutor(_LOADERS, "headrace-load")
+        self._drains: set[threading.Thread] = set()
+        self._closed = False
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """Where requests go at this moment, by the pipeline's name."""
+        return self._routes
+
+    @property
+    def engines(self) -> tuple[Engine, ...]:
+        """All engines that are not closed, those that drain included."""
+        with self._lock:
+            return tuple(version.engine for version in self._versions())
+
+    def now(self) -> float:
+        """Return the time on the engines' clock, which deadlines are told on."""
+        return self._config.clock()
+
+    def adopt(self, app: str, engine: Engine, number: int = 1) -> None:
+        """Serve an engine that is somebody else's to close, as the only version of an app.
+
+        Raises NoForm when values of its pipelines cannot travel, ValueError where a name is taken.
+        """
+        version = Version(app, number, "", engine, served_of(engine, number), owned=False)
+        with self._lock:
+            self._publish(self._app(app), {number: version}, ())
+
+    def load(self, app: str, plan: Plan | None = None, version: int | None = None) -> None:
+        """Serve a plan as a version of an app; without one, those that `find` finds.
+
+        `version` None is the one served (the first is 1). Returns when requests go to what is
+        loaded; what that replaces drains behind. Raises LoadFailed, and what was served still is;
+        Unknown where nothing is found.
+        """
+        self.load_later(app, plan, version).result()
+
+    def load_later(
+        self, app: str, plan: Plan | None = None, version: int | None = None
+    ) -> "Future[None]":
+        """As `load`, without waiting."""
+        if plan is None:
+            return self._pool.submit(self._load_found, app)
+        return self._pool.submit(self._load_plan, app, plan, version)
+
+    def update(self, app: str, candidates: Mapping[int, Candidate]) -> "Future[None]":
+        """Serve of these versions those that the app's policy says, and no others.
+
+        One whose plan is served already stays as it is; none is let go before all are loaded.
+        """
+        return self._pool.submit(self._update, app, candidates)
+
+    def unload(self, app: str) -> "Future[None]":
+        """Serve an app no more; the future is done when all of it is closed. Raises Unknown."""
+        with self._lock:
+            known = self._apps.get(app)
+            if known is None or not known.live:
+                raise Unknown(f"`{app}` is not loaded")
+            going = list(known.live.values())
+            self._publish(known, {}, known.live.keys())
+            for version in going:
+                known.tried[version.number] = Entry(
+                    app, app, version.number, State.UNLOADED, "unloaded", version.hash
+                )
+        everything: Future[None] = Future()
+        self._when_all_closed(going, everything)
+        return everything
+
+    def weights(self, app: str, shares: Mapping[int, float]) -> None:
+        """Give versions their parts of the requests that ask for none, from 0 to 1; the newest one
+        without a part has the rest. Versions with a part are served whatever the policy says."""
+        check_shares(shares)
+        with self._lock:
+            known = self._app(app)
+            known.shares = dict(shares)
+            self._publish(known, {}, ())
+
+    def shadow(self, app: str, version: int, share: float) -> None:
+        """Show a version this part of the requests; it answers nobody. 0 ends it."""
+        check_shares({version: share})
+        with self._lock:
+            known = self._app(app)
+            known.shadows.pop(version, None)
+            if share:
+                known.shadows[version] = share
+            shown = known.live.get(version)
+            before = {} if shown is None else shown.take_shadows()
+            self._publish(known, {}, ())
+        for shadow in before.values():
+            shadow.close()
+
+    def app_of(self, name: str) -> str:
+        """Return the app of that name, or the one with such a pipeline; raises Unknown."""
+        with self._lock:
+            if name in self._apps:
+                return name
+            for app in self._apps.values():
+                if any(name in version.served for version in app.live.values()):
+                    return app.name
+        raise Unknown(f"there is no `{name}`")
+
+    def index(self) -> tuple[Entry, ...]:
+        """Return what there is, each in its state at this moment."""
+        with self._lock:
+            entries = [entry for version in self._versions() for entry in version.entries()]
+            entries += [entry for app in self._apps.values() for entry in app.tried.values()]
+        return tuple(sorted(entries, key=lambda one: (one.pipeline, one.version, one.state.value)))
+
+    def unready(self) -> tuple[str, ...]:
+        """Return why what is served cannot answer, each reason a sentence; none when all can."""
+        with self._lock:
+            live = [version for app in self._apps.values() for version in app.live.values()]
+        return tuple(
+            f"`{version.app}` version {version.number}: {reason}"
+            for version in live
+            for reason in version.engine.unready
+        )
+
+    def totals(self) -> Totals:
+        """Return what all versions have counted since the start, those that are closed included."""
+        with self._lock:
+            live = [(str(one.number), one.engine.metrics) for one in self._versions()]
+            return total(live, self._counted)
+
+    def shadow_counts(self) -> Mapping[tuple[str, str], ShadowCounts]:
+        """Return what came of the copies shown, by pipeline and version."""
+        with self._lock:
+            return {key: tally.counts for key, tally in self._shadow_tallies.items()}
+
+    def drain(self, timeout: float | None) -> bool:
+        """Let no engine take requests, and wait for those under way; False if they took longer."""
+        now = self._config.clock
+        until = None if timeout is None else now() + timeout
+        ended = True
+        for engine in self.engines:
+            ended &= engine.drain(None if until is None else max(0.0, until - now()))
+        return ended
+
+    def close(self) -> None:
+        """Load nothing more and close all engines that are not somebody else's."""
+        with self._lock:
+            self._closed = True
+        self._pool.shutdown(cancel_futures=True)
+        with self._lock:
+            for app in self._apps.values():
+                self._publish(app, {}, app.live.keys())
+            waiting, threads = list(self._draining), list(self._drains)
+        for version in waiting:
+            for served in version.served.values():
+                if served.prepared.sequences is not None:
+                    served.prepared.sequences.close()
+        for thread in threads:
+            thread.join()
+
+    def _load_plan(self, app: str, plan: Plan, version: int | None) -> None:
+        with self._lock:
+            known = self._app(app)
+        with known.loading:
+            number = version if version is not None else max(known.live, default=1)
+            stay = chosen(known.policy, {*known.live, number}, known.besides())
+            if number not in stay:
+                cause = ValueError(f"its policy is {known.policy}, which serves {_list(stay)}")
+                raise LoadFailed(app, number, cause)
+            made = self._open(known, number, Candidate(lambda: plan))
+            self._serve(known, {} if made is None else {number: made}, known.live.keys() - stay)
+
+    def _load_found(self, app: str) -> None:
+        candidates = self._find(app) if self._find is not None else {}
+        if not candidates:
+            raise Unknown(f"there is no `{app}` to be loaded")
+        self._update(app, candidates)
+
+    def _update(self, app: str, candidates: Mapping[int, Candidate]) -> None:
+        with self._lock:
+            known = self._app(app)
+        with known.loading:
+            wanted = chosen(known.policy, candidates.keys(), known.besides())
+            failures: list[LoadFailed] = []
+            made: dict[int, Version] = {}
+            for number in sorted(wanted):
+                try:
+                    version = self._open(known, number, candidates[number])
+                except LoadFailed as failure:
+                    failures.append(failure)
+                else:
+                    made |= {} if version is None else {number: version}
+            self._serve(known, made, set() if failures else known.live.keys() - wanted)
+            with self._lock:
+                known.tried = {n: e for n, e in known.tried.items() if n in candidates}
+                if not candidates and not known.live:
+                    del self._apps[app]
+            if failures:
+                for other in failures[1:]:
+                    failures[0].add_note(str(other))
+                raise failures[0]
+
+    def _open(self, app: _App, number: int, candidate: Candidate) -> Version | None:
+        """Load a version, beside what is served; None when it is served already."""
+        live = app.live.get(number)
+        if live is not None and candidate.stamp is not None and live.stamp == candidate.stamp:
+            return None
+        self._tell(app, number, State.LOADING)
+        digest = ""
+        try:
+            plan = candidate.read()
+            digest = plan_hash(plan)
+            if live is not None and live.hash == digest:
+                live.stamp = candidate.stamp
+                self._tell(app, number, None)
+                return None
+            engine = Engine(plan, self._config, shared=self._shared)
+            try:
+                served = served_of(engine, number)
+            except BaseException:
+                engine.close()
+                raise
+        except Exception as error:
+            self._tell(app, number, State.FAILED, said(error), digest)
+            raise LoadFailed(app.name, number, error) from error
+        return Version(app.name, number, digest, engine, served, candidate.stamp)
+
+    def _tell(
+        self, app: _App, number: int, state: State | None, reason: str = "", digest: str = ""
+    ) -> None:
+        """Note what is told of a version that is not served; None when there is nothing to tell."""
+        with self._lock:
+            app.tried.pop(number, None)
+            if state is not None:
+                app.tried[number] = Entry(app.name, app.name, number, state, reason, digest)
+
+    def _serve(self, app: _App, made: Mapping[int, Version], gone: Iterable[int]) -> None:
+        """Let requests go to what was loaded, or close it and raise LoadFailed."""
+        try:
+            with self._lock:
+                if self._closed:
+                    raise ValueError("the repository is closed")
+                self._publish(app, made, gone)
+        except ValueError as error:
+            for number, version in made.items():
+                version.engine.close()
+                self._tell(app, number, State.FAILED, said(error), version.hash)
+            number = min(made, default=0)
+            raise LoadFailed(app.name, number, error) from error
+
+    def _publish(self, app: _App, made: Mapping[int, Version], gone: Iterable[int]) -> None:
+        """Change what is served, and let drain what is no more. The lock is held.
+
+        Raises ValueError, and nothing is changed, where another app has a pipeline of that name.
+        """
+        out = set(gone)
+        live = {n: version for n, version in app.live.items() if n not in out} | dict(made)
+        taken = {
+            name
+            for other in self._apps.values()
+            if other is not app
+            for version in other.live.values()
+            for name in version.served
+        }
+        for version in made.values():
+            for name in version.served:
+                if name in taken:
+                    raise ValueError(f"two plans hold a pipeline `{name}`")
+        going = [v for n, v in app.live.items() if n in out or n in made]
+        app.live = live
+        for number in made:
+            app.tried.pop(number, None)
+        for version in going:
+            version.draining = True
+            self._draining.append(version)
+        for number, share in app.shadows.items():
+            if number in live:
+                live[number].make_shadows(share, self._shadow_tallies)
+        self._make_routes()
+        for version in going:
+            self._drain_later(version)
+
+    def _make_routes(self) -> None:
+        """Make the routes anew. The lock is held."""
+        self._routes = routes_of(
+            [AppTable(app.live, app.shares, app.shadows) for app in self._apps.values()],
+            [version for version in self._draining if version.finishing],
+        )
+
+    def _drain_later(self, version: Version) -> None:
+        name = f"headrace-drain-{version.app}"
+        thread = threading.Thread(target=self._drain, args=(version,), name=name, daemon=True)
+        self._drains.add(thread)
+        thread.start()
+
+    def _drain(self, version: Version) -> None:
+        kept = [one.prepared.sequences for one in version.served.values()]
+        for sequences in kept:
+            if sequences is not None:
+                sequences.retire()
+        for sequences in kept:
+            if sequences is not None:
+                sequences.wait_until_empty()
+        with self._lock:
+            version.ended = True
+            self._make_routes()
+        for shadow in version.shadows.values():
+            shadow.close()
+        version.engine.drain()
+        with self._lock:
+            self._draining.remove(version)
+            number = str(version.number)
+            self._counted = total([(number, closed(version.engine.metrics))], self._counted)
+        if version.owned:
+            version.engine.close()
+        with self._lock:
+            self._drains.discard(threading.current_thread())
+        version.closed.set_result(None)
+
+    def _when_all_closed(self, versions: list[Version], done: "Future[None]") -> None:
+        left = len(versions)
+        lock = threading.Lock()
+
+        def one_less(_: "Future[None]") -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                last = left == 0
+            if last:
+                done.set_result(None)
+
+        for version in versions:
+            version.closed.add_done_callback(one_less)
+
+    def _versions(self) -> list[Version]:
+        """Return those with an engine that is not closed. The lock is held."""
+        live = [version for app in self._apps.values() for version in app.live.values()]
+        return [*live, *self._draining]
+
+    def _app(self, name: str) -> _App:
+        """Return an app, known from now on. The lock is held."""
+        if name not in self._apps:
+            policy = self._policies.get(name, self._policies.get("", Latest()))
+            self._apps[name] = _App(name, policy)
+        return self._apps[name]
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"

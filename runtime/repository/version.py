@@ -1,0 +1,75 @@
+"""A version of an app: a plan, loaded, and its pipelines as the wire knows them."""
+
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from ...compiler.plan import Plan
+from ..engine import Engine
+from ..protocols.models import model_of
+from .route import Served
+from .shadow import Shadow, ShadowTally
+from .state import Entry, State
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan that could be loaded. Two of equal `stamp` are the same; None says nothing."""
+
+    read: Callable[[], Plan]
+    stamp: Hashable = None
+
+
+@dataclass(slots=True, eq=False)
+class Version:
+    """`hash` is the plan's and names what is loaded; `number` is what callers ask for. With `owned`
+    the repository closes the engine. `draining` is set when no new request comes, `ended` when no
+    sequence lives on it, and `closed` is done when the version is unloaded."""
+
+    app: str
+    number: int
+    hash: str
+    engine: Engine
+    served: Mapping[str, Served]
+    stamp: Hashable = None
+    owned: bool = True
+    draining: bool = False
+    ended: bool = False
+    shadows: dict[str, Shadow] = field(default_factory=dict[str, Shadow])
+    closed: "Future[None]" = field(default_factory=Future)
+
+    def make_shadows(self, share: float, tallies: dict[tuple[str, str], ShadowTally]) -> None:
+        """Let its pipelines be shown a part of the traffic, unless they are already."""
+        version = str(self.number)
+        for name, one in self.served.items():
+            prepared = one.prepared
+            if name in self.shadows or prepared.plan.stream or prepared.sequences is not None:
+                continue
+            tally = tallies.setdefault((name, version), ShadowTally())
+            self.shadows[name] = Shadow(self.engine, one.prepared, version, share, tally)
+
+    def take_shadows(self) -> Mapping[str, Shadow]:
+        """Return those that show it traffic, which are the caller's to close."""
+        shadows, self.shadows = self.shadows, {}
+        return shadows
+
+    def entries(self) -> list[Entry]:
+        """Return what is told of its pipelines."""
+        state = State.DRAINING if self.draining else State.READY
+        return [Entry(self.app, name, self.number, state, "", self.hash) for name in self.served]
+
+    @property
+    def finishing(self) -> bool:
+        """Whether sequences may live on it though it is draining."""
+        kept = any(one.prepared.sequences is not None for one in self.served.values())
+        return kept and not self.ended
+
+
+def served_of(engine: Engine, number: int) -> Mapping[str, Served]:
+    """Return an engine's pipelines by name; raises NoForm when one's values cannot travel."""
+    return {
+        pipeline.name: Served(
+            model_of(engine.plan, pipeline, str(number)), engine, engine.pipeline(pipeline.name)
+        )
+        for pipeline in engine.plan.pipelines
+    }
