@@ -1,0 +1,66 @@
+"""Whether a new request is taken in: room for its inputs, and time enough until its deadline.
+
+A line moves at the rate at which requests have left it lately, whatever holds them up: the time
+that the first of a line waits to be started is seen once for each, and its mean, times those that
+are ahead, is what a new one will wait. So nothing need be known of workers, instances and batches.
+One that finds nobody ahead is refused only if it could not be in time at the best.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .forecast import START, Forecast, Recent
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not taken in, and after how many seconds it had better come again; None
+    where that is not known."""
+
+    reason: str
+    retry_after: float | None
+
+
+class Admission:
+    """What one engine holds and promises. `bound` is how many bytes of inputs may be in flight;
+    `forecasts` are the pipelines', in their order, None where nothing is predicted."""
+
+    __slots__ = ("_bound", "_forecasts", "_moves", "held")
+
+    def __init__(self, bound: int, forecasts: Sequence[Forecast | None]) -> None:
+        self.held = 0
+        self._bound, self._forecasts = bound, forecasts
+        self._moves = [Recent() for _ in forecasts]
+
+    def started(self, pipeline: int, waited: float) -> None:
+        """Note that one has left its line, having been the first there for so long."""
+        self._moves[pipeline].see(waited)
+
+    def wait(self, pipeline: int, ahead: int) -> float | None:
+        """Return how long one waits behind so many; None when that is not known."""
+        if ahead == 0:
+            return 0.0
+        mean = self._moves[pipeline].mean
+        return None if mean is None else ahead * mean
+
+    def too_large(self, size: int) -> bool:
+        """Whether inputs are more than is ever taken in."""
+        return size > self._bound
+
+    def refuses(self, pipeline: int, size: int, ahead: int, left: float | None) -> Refusal | None:
+        """Return why a request is not taken in; None when it is. `ahead` are those that wait and
+        go first, `left` the seconds until its deadline."""
+        wait = self.wait(pipeline, ahead)
+        if self.held + size > self._bound:
+            return Refusal("the inputs of requests under way fill the memory set aside", wait)
+        forecast = self._forecasts[pipeline]
+        if left is None or wait is None or forecast is None:
+            return None
+        service = forecast.mean(START) if ahead else forecast.least(START)
+        if wait + service <= left:
+            return None
+        forecast.doubt(START)
+        return Refusal(
+            f"it would be answered in {wait + service:.3g} s, and its deadline is in {left:.3g} s",
+            wait + service - left,
+        )

@@ -1,0 +1,60 @@
+"""Which requests are refused at once: for want of memory, or of time."""
+
+import pytest
+
+from headrace.runtime.admission import Admission
+from headrace.runtime.forecast import START, Forecast
+
+
+def admission(bound: int = 1000, *, service: float | None = None, step: float = 0.0) -> Admission:
+    forecast = Forecast()
+    if service is not None:
+        forecast.answered({START: 0.0}, service)
+    made = Admission(bound, [forecast])
+    if step:
+        made.started(0, step)
+    return made
+
+
+def test_bytes_in_flight_are_bounded_exactly() -> None:
+    made = admission(100)
+    made.held = 60
+    assert made.refuses(0, 40, 0, None) is None
+    refused = made.refuses(0, 41, 0, None)
+    assert refused is not None
+    assert "memory" in refused.reason
+    assert made.too_large(101)
+    assert not made.too_large(100)
+
+
+def test_nothing_is_refused_for_its_time_while_nothing_is_known() -> None:
+    assert admission().refuses(0, 0, 500, 0.001) is None
+
+
+def test_who_would_wait_too_long_is_refused_and_told_when_to_come_again() -> None:
+    made = admission(service=0.5, step=0.25)
+    assert made.refuses(0, 0, 2, 1.0) is None
+    refused = made.refuses(0, 0, 4, 1.0)
+    assert refused is not None
+    assert refused.retry_after == pytest.approx(0.5)
+    assert refused.reason == "it would be answered in 1.5 s, and its deadline is in 1 s"
+
+
+def test_who_has_no_deadline_is_never_refused_for_his_time() -> None:
+    assert admission(service=0.5, step=0.25).refuses(0, 0, 400, None) is None
+
+
+def test_with_nobody_ahead_only_what_cannot_be_in_time_at_the_best_is_refused() -> None:
+    forecast = Forecast()
+    for seconds in (0.2, 1.0, 1.0):
+        forecast.answered({START: 0.0}, seconds)
+    made = Admission(1000, [forecast])
+    assert made.refuses(0, 0, 0, 0.3) is None
+    assert made.refuses(0, 0, 0, 0.1) is not None
+
+
+def test_where_nothing_is_to_be_predicted_only_bytes_count() -> None:
+    made = Admission(1000, [None])
+    made.started(0, 5.0)
+    assert made.refuses(0, 0, 100, 0.001) is None
+    assert made.wait(0, 2) == 10.0
