@@ -7,11 +7,12 @@ and rows of one request share a run only in a pipeline that is declared `batch N
 already sends them together: on a CPU batching loses for most models.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from .graph import FunctionCall, Graph, ModelCall, Node
-from .plan import Batching, Padding, Queueing
+from .graph import FunctionCall, Graph, ModelCall, Node, StageSettings
+from .policies import Batching, Service
+from .policy_text import describe_batching
 from .profile import ModelTimes, gain_text, seconds_text
 from .stage_settings import device_of, settings_of
 
@@ -27,7 +28,6 @@ class BatchPoint:
     """`group` rows of one request may share a run without a queue; `why` is for explain."""
 
     batching: Batching | None
-    queueing: Queueing | None
     group: int
     why: str
 
@@ -35,46 +35,45 @@ class BatchPoint:
 def batch_point(graph: Graph, node: Node) -> BatchPoint:
     """Return how rows meet at a model or function call."""
     settings = settings_of(graph, node)
-    queueing = settings.queueing and Queueing(
-        settings.queueing.size, settings.queueing.timeout, settings.queueing.on_timeout
-    )
     times = _times(graph, node)
     measured = f", {gain_text(times)}" if times is not None else ""
     if settings.batching is not None:
-        found = settings.batching
-        padding = found.padding and Padding(
-            found.padding.dim, found.padding.bucket, found.padding.waste
-        )
-        batching = Batching(found.maximum, found.wait, found.prefer, padding)
+        batching = settings.batching
         why = f"{describe_batching(batching)} (schedule {graph.settings.name!r}{measured})"
-        return BatchPoint(batching, queueing, _group(graph, node), why)
+        return BatchPoint(batching, _group(graph, node), why)
     if settings.batching_off:
-        return BatchPoint(None, None, 1, f"batch off (schedule {graph.settings.name!r}{measured})")
+        return BatchPoint(None, 1, f"batch off (schedule {graph.settings.name!r}{measured})")
     if not _can_batch(graph, node):
-        return BatchPoint(None, None, 1, f"batch off ({_why_not(node)})")
+        return BatchPoint(None, 1, f"batch off ({_why_not(node)})")
     if times is not None:
         return _measured(times)
     group = _group(graph, node)
     if group > 1:
         why = f"rows of a request together, up to {group} (the pipeline is `batch {group}`)"
-        return BatchPoint(None, None, group, why)
+        return BatchPoint(None, group, why)
     why = "batch off (no schedule asks for it; on a CPU batching often loses)"
-    return BatchPoint(None, None, 1, why)
+    return BatchPoint(None, 1, why)
+
+
+def service_of(settings: StageSettings, point: BatchPoint) -> Service:
+    """Return how a stage is served: `warmup = on` is a run of one row, and one of the most."""
+    if not settings.warmed:
+        return settings.service
+    most = point.batching.maximum if point.batching is not None else point.group
+    return replace(settings.service, warmup=tuple(sorted({1, most})))
 
 
 def _measured(times: ModelTimes) -> BatchPoint:
     """Return what the figures of a model speak for."""
     best, figures = times.best, gain_text(times)
     if best is None or times.gain(best) < MARGIN:
-        return BatchPoint(None, None, 1, f"batch off ({figures})")
+        return BatchPoint(None, 1, f"batch off ({figures})")
     saved = times.alone - best.seconds / best.rows
     if saved < QUEUE_SECONDS:
         why = f"{figures}; {seconds_text(saved)} a row do not pay for a queue"
-        return BatchPoint(
-            None, None, best.rows, f"rows of a request together, up to {best.rows} ({why})"
-        )
+        return BatchPoint(None, best.rows, f"rows of a request together, up to {best.rows} ({why})")
     batching = Batching(best.rows, 0.0, ())
-    return BatchPoint(batching, None, best.rows, f"{describe_batching(batching)} ({figures})")
+    return BatchPoint(batching, best.rows, f"{describe_batching(batching)} ({figures})")
 
 
 def _times(graph: Graph, node: Node) -> ModelTimes | None:
@@ -85,21 +84,6 @@ def _times(graph: Graph, node: Node) -> ModelTimes | None:
     if content is None or not _can_batch(graph, node):
         return None
     return graph.profile.model(content.digest, device_of(graph, node))
-
-
-def describe_batching(batching: Batching) -> str:
-    """Return a batch policy as the schedule would write it, in one line."""
-    wait = f"wait {_milliseconds(batching.wait)}" if batching.wait else "no wait"
-    text = f"batch up to {batching.maximum}, {wait}"
-    text += f", prefer {list(batching.prefer)}" if batching.prefer else ""
-    return text + (f", {_padding(batching.padding)}" if batching.padding is not None else "")
-
-
-def _padding(padding: Padding) -> str:
-    dim = padding.dim.name
-    text = f"pad {dim}"
-    text += f" where {dim} / {padding.bucket} is equal" if padding.bucket is not None else ""
-    return text + (f" to a waste of {padding.waste:g}" if padding.waste is not None else "")
 
 
 def _group(graph: Graph, node: Node) -> int:
@@ -120,7 +104,3 @@ def _why_not(node: Node) -> str:
     if isinstance(node.kind, ModelCall):
         return "the model has no batch axis"
     return "the function takes one item"
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1000:g} ms"

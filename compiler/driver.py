@@ -21,6 +21,7 @@ from .places import place_of
 from .plan import Declined, MemoryPlan, PipelinePlan, Plan
 from .planner import plan_pipeline
 from .profile import Profile
+from .resource_totals import total_resources
 from .segments import Segments
 from .stubs import Stubs, stub_stages
 from .verify_plan import verify_plan
@@ -142,6 +143,7 @@ class _Back:
         self.declined: list[Declined] = []
         self.explanation: dict[str, list[str]] = {}
         self.warnings: list[Diagnostic] = []
+        self.scheduled: list[tuple[ast.Schedule, Settings]] = []
 
     def add(self, graph: Graph, schedule: ast.Schedule | None) -> None:
         """Optimise, place and plan one pipeline; raises CompileError when it is over budget."""
@@ -158,6 +160,7 @@ class _Back:
         memory = plan_memory(optimized.graph)
         if schedule is not None:
             self.warnings += check_budgets(schedule, memory)
+            self.scheduled.append((schedule, graph.settings))
         planned = plan_pipeline(optimized.graph, self.segments, self.directory)
         self.declined += planned.declined
         self.pipelines.append(planned.pipeline)
@@ -174,6 +177,7 @@ class _Back:
             explanation=tuple((name, "\n".join(texts)) for name, texts in self.explanation.items()),
             declined=tuple(self.declined),
             blobs=self.segments.blobs,
+            resources=total_resources(self.scheduled),
         )
         verify_plan(plan)
         return plan

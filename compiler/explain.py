@@ -13,9 +13,10 @@ from ..dsl.diagnostic import Refusal
 from ..dsl.nearest import nearest
 from .deadline_split import deadline_split
 from .explain_graph import explain_graph
-from .graph import Graph, Kind, Region, Transfer
+from .graph import Graph, Kind, Region, Settings, Transfer
 from .optimize import load_passes
 from .plan import MemoryPlan, Plan
+from .policy_text import BY_DEFAULT, describe_pipeline, describe_resources, scaled
 from .stage_settings import CPU, calls_out
 
 FIRST, LAST = "graph", "plan"
@@ -81,8 +82,8 @@ def _words(passes: Sequence[str]) -> dict[str, list[str]]:
 
 
 def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) -> str:
-    """Return the last text of a pipeline: its placed graph, a line that sums it up, and how its
-    deadline divides where it was measured."""
+    """Return the last text of a pipeline: its placed graph, how it is served, a line that sums it
+    up, and how its deadline divides where it was measured."""
     parts = [f"segments {len(_segments(graph.body))}", copies_text(copies_of(graph.body))]
     parts += [
         f"peak {peak_text(one, alone=len(memory) == 1)}"
@@ -92,10 +93,19 @@ def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) ->
     unplanned = dict.fromkeys(name for one in memory for name in one.unplanned)
     if unplanned:
         parts.append(f"size known when made: {', '.join(unplanned)}")
-    lines = [" · ".join(parts)]
+    lines = [*_served(graph.settings), " · ".join(parts)]
     split = deadline_split(graph)
     lines += [split] if split is not None else []
     return explain_graph(graph, directory, placed=True) + "".join(f"{line}\n" for line in lines)
+
+
+def _served(settings: Settings) -> Iterable[str]:
+    """Yield what the schedule says of the pipeline as a whole, and what holds for its stages."""
+    said = list(describe_pipeline(settings.queueing, settings.priority, settings.sequencing))
+    said += [describe_resources(settings.resources)] if settings.resources else []
+    if said:
+        yield f"{' · '.join(said)} (schedule {settings.name!r})"
+    yield BY_DEFAULT
 
 
 def copies_of(region: Region) -> Iterable[str]:
@@ -122,22 +132,15 @@ def _segments(region: Region) -> set[tuple[Kind, str]]:
 
 def peak_text(memory: MemoryPlan, *, alone: bool) -> str:
     """Return peak, budget and lower bound; `alone` says that there is no other device."""
-    peak, unit = _scaled(memory.peak)
+    peak, unit = scaled(memory.peak)
     budget = ""
     if memory.budget is not None:
-        most, other = _scaled(memory.budget)
+        most, other = scaled(memory.budget)
         budget = f" of {most}" if other == unit else f" of {most} {other}"
-    bound, other = _scaled(memory.lower_bound)
+    bound, other = scaled(memory.lower_bound)
     bound = bound if other == unit else f"{bound} {other}"
     device = "" if alone else f"{memory.device} "
     return f"{device}{peak} {unit}{budget} (lower bound {bound})"
-
-
-def _scaled(count: int) -> tuple[str, str]:
-    """Return a count of bytes in the largest unit that it fills, and the unit."""
-    units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
-    unit, size = next((found for found in units if count >= found[1]), units[-1])
-    return f"{count / size:.1f}".removesuffix(".0"), unit
 
 
 def _unknown(kind: str, name: str, known: Iterable[str], words: Iterable[str] = ()) -> ExplainError:

@@ -16,10 +16,10 @@ pipeline ocr
 from collections.abc import Iterable, Sequence
 from difflib import unified_diff
 
-from .batch_points import describe_batching
 from .explain import copies_text, explain, peak_text
 from .plan import OnnxSegment, OpSegment, PipelinePlan, Plan, Segment
 from .plan_walk import copies_of, segments_of
+from .policy_text import describe_batching, describe_segment
 
 INDENT = "    "
 
@@ -81,14 +81,15 @@ def _facts(segment: Segment) -> Sequence[tuple[str, str]]:
     if isinstance(segment, OpSegment):
         return ()
     batching = describe_batching(segment.batching) if segment.batching is not None else ""
+    served = ("served", " · ".join(describe_segment(segment)) or "by default")
     if not isinstance(segment, OnnxSegment):
-        return (("batch", batching or "batch off"),)
+        return (("batch", batching or "batch off"), served)
     if not batching:
         batching = f"rows of a request up to {segment.group}" if segment.group > 1 else "batch off"
     return (
         ("batch", batching),
         ("device", segment.device),
-        ("instances", str(segment.instances or "as many as wanted")),
+        served,
         ("model", segment.model[:12]),
     )
 

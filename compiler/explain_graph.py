@@ -19,7 +19,7 @@ import numpy as np
 
 from ..dsl.types import DimVar, DType, Type
 from ..stdlib.op import Literal
-from .batch_points import batch_point
+from .batch_points import batch_point, service_of
 from .dimensions import rename_dims
 from .graph import (
     Constant,
@@ -38,7 +38,8 @@ from .graph import (
     Value,
 )
 from .places import place_of
-from .stage_settings import calls_out, device_of, members_of
+from .policy_text import describe_service
+from .stage_settings import calls_out, device_of, members_of, settings_of
 
 WIDEST = 44  # columns; longer cells push the rest of their line to the right
 INDENT = "    "
@@ -118,7 +119,8 @@ class _Writer:
 
     def _node(self, node: Node, indent: str) -> None:
         if self.placed and calls_out(node):
-            self.lines.append(Line(f"{indent}{self._header(node)}", note=True))
+            for line in self._header(node):
+                self.lines.append(Line(f"{indent}{line}", note=True))
         inputs = [self.shown[value] for value in node.inputs]
         outputs = ", ".join(self._number(value) for value in node.outputs)
         types = ", ".join(self._type(value.type) for value in node.outputs)
@@ -142,8 +144,9 @@ class _Writer:
             self.params(region.params, indent + INDENT)
             self.region(region, indent + INDENT, _last_result(node))
 
-    def _header(self, node: Node) -> str:
-        why = batch_point(self.graph, node).why
+    def _header(self, node: Node) -> tuple[str, ...]:
+        """Return the line of a segment, and one of how it is served where something is said."""
+        point, settings = batch_point(self.graph, node), settings_of(self.graph, node)
         match node.kind:
             case FunctionCall(function=name):
                 what = f"python · {self.graph.function(name).location}"
@@ -152,7 +155,10 @@ class _Writer:
                 what = f"{self.graph.model(name).backend} · {members}"
             case _:
                 raise AssertionError(f"`{node.stage}` is no segment of its own")
-        return f"-- segment {node.stage} · {what} · {why} --"
+        service = service_of(settings, point)
+        said = describe_service(service, settings.instances, settings.queueing)
+        served = (f"--   {' · '.join(said)} --",) if said else ()
+        return (f"-- segment {node.stage} · {what} · {point.why} --", *served)
 
     def _number(self, value: Value) -> str:
         self.shown[value] = f"%{self.made}"

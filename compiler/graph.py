@@ -13,9 +13,7 @@ from typing import TypeAlias
 from ..dsl.source import Span
 from ..dsl.types import Dim, DimVar, Field, Signature, Type
 from ..stdlib.op import Literal, Op
-from .policies import Batching as Batching
-from .policies import Padding as Padding
-from .policies import Queueing as Queueing
+from .policies import NO_SERVICE, Batching, Priorities, Queueing, Sequencing, Service
 from .profile import Profile
 
 
@@ -217,6 +215,8 @@ class StageSettings:
     instances: int | None = None
     device: str | None = None
     queueing: Queueing | None = None
+    service: Service = NO_SERVICE
+    warmed: bool = False  # at loading, with a row and with as many as may run together
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +228,9 @@ class Settings:
     queueing: Queueing | None = None
     device: str | None = None
     memory: tuple[tuple[str, int], ...] = ()
+    priority: Priorities | None = None
+    sequencing: Sequencing | None = None
+    resources: tuple[tuple[str, int], ...] = ()
 
     def stage(self, name: str) -> StageSettings:
         return dict(self.stages).get(name, StageSettings())
@@ -235,16 +238,18 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class StateVariable:
-    """A value that is kept from one request of a sequence to the next."""
+    """A value that is kept from one request of a sequence to the next, in a device's memory."""
 
     field: Field
     initial: Literal
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One pipeline. `body.params` stand for `signature.params` and behind them for `states`,
-    `body.results` for the results and behind them for what the states become.
+    """One pipeline. `body.params` stand for `signature.params`, then for `controls`, what is read
+    of the request's sequence, then for `states`; `body.results` for the results, then for what the
+    states become.
 
     A `stream` has no results in the end: those of its signature are what each `Emit` sends.
     `defaults` holds a pair (known, literal) for each parameter; `profile` what models took where
@@ -265,6 +270,7 @@ class Graph:
     stream: bool = False
     states: tuple[StateVariable, ...] = ()
     idle: float | None = None  # seconds that states are kept; None: not per sequence
+    controls: tuple[Field, ...] = ()
 
     def model(self, name: str) -> ModelDef:
         return next(model for model in self.models if model.name == name)

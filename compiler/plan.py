@@ -94,9 +94,9 @@ class OpSegment:
 
 @dataclass(frozen=True, slots=True)
 class PythonSegment:
-    """A Python function from a packed source file, or with `instances` a class, so many objects of
-    which are called one execution at a time each, and `group` as of an OnnxSegment. `device` is
-    told to their constructor; values stay in the host's memory."""
+    """A Python function from a packed source file, or with `group` (as of an OnnxSegment) a class,
+    `instances` objects of which are called one execution at a time each. `device` is told to their
+    constructor; values stay in the host's memory. Isolated, `instances` are its processes."""
 
     name: str
     source: str  # digest in Plan.blobs
@@ -113,6 +113,10 @@ class PythonSegment:
     device: str = "cpu"
     pads: tuple[Pads, ...] = ()
     service: Service = NO_SERVICE
+
+    @property
+    def is_class(self) -> bool:
+        return self.group is not None
 
 
 Segment: TypeAlias = OnnxSegment | OpSegment | PythonSegment
@@ -275,17 +279,19 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class StateVariable:
-    """A value that is kept from one request of a sequence to the next."""
+    """A value that is kept from one request of a sequence to the next, in a device's memory."""
 
     field: Field
     initial: Literal
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
     """One pipeline. The body of a `stream` gives nothing in the end: `results` are what each
     EmitStep sends. The last parameters of the body are `states`, its last results what they become;
-    they are kept for `idle` seconds (None: the pipeline is not per sequence).
+    they are kept for `idle` seconds (None: the pipeline is not per sequence). Between inputs and
+    states are `controls`, what the body reads of the request's sequence.
 
     `subsets` is filled lazily by the runtime, never stored: a caller may ask for some results only,
     and steps that feed none of them must not run."""
@@ -301,6 +307,7 @@ class PipelinePlan:
     stream: bool = False
     states: tuple[StateVariable, ...] = ()
     idle: float | None = None
+    controls: tuple[Field, ...] = ()
     priority: Priorities | None = None
     sequencing: Sequencing | None = None
 

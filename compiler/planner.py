@@ -42,7 +42,6 @@ from .plan import (
     LoopStep,
     Parameter,
     PipelinePlan,
-    Queueing,
     StateVariable,
     Step,
     SwitchStep,
@@ -72,7 +71,7 @@ def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Planned:
     planning = _Planning(graph, segments, directory)
     body = planning.block(graph.body, {})
     params, results = graph.signature.params, graph.signature.results
-    queueing = graph.settings.queueing
+    settings = graph.settings
     pipeline = PipelinePlan(
         name=graph.name,
         parameters=tuple(
@@ -83,11 +82,12 @@ def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Planned:
         body=body,
         batch=graph.batch,
         deadline=graph.deadline,
-        queueing=queueing and Queueing(queueing.size, queueing.timeout, queueing.on_timeout),
+        queueing=settings.queueing,
         place=place_of(graph.span, directory),
         stream=graph.stream,
-        states=tuple(StateVariable(one.field, one.initial) for one in graph.states),
+        states=tuple(StateVariable(one.field, one.initial, one.device) for one in graph.states),
         idle=graph.idle,
+        controls=graph.controls,
     )
     declined = tuple(
         Declined(

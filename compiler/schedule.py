@@ -1,67 +1,42 @@
 """Schedules: how a pipeline runs, resolved against what it has. Nothing is accepted and ignored.
 
 A key that nothing would heed (unknown, misplaced, not served yet, on a stage that cannot) is a
-mistake. Which of several schedules holds is decided in `choose_schedule.py`.
+mistake. Stages are read in `schedule_stage.py`. Which of several schedules holds is decided in
+`choose_schedule.py`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from ..dsl import ast
-from ..dsl.diagnostic import Diagnostic
+from ..dsl.diagnostic import Diagnostic, Label
 from ..dsl.nearest import nearest
 from . import schedule_values as read
 from .choose_schedule import schedule_name
-from .graph import (
-    Batching,
-    FunctionCall,
-    FunctionDef,
-    Graph,
-    ModelCall,
-    ModelDef,
-    OpCall,
-    Queueing,
-    Region,
-    Settings,
-    StageSettings,
-)
-from .schedule_padding import read_padding, refuse_on_sim
+from .graph import FunctionCall, Graph, ModelCall, OpCall, Region, Settings, StageSettings
+from .policies import Sequencing
+from .schedule_padding import refuse_on_sim
+from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
+from .schedule_service import Stage, read_resources
+from .schedule_stage import OF_BATCH, STAGE_KEYS, UNSERVED, Around, read_stage
 from .schedule_values import Keys, Mistake, Section
 
-DEFAULT_QUEUE_SIZE = 1024  # requests that wait, where a schedule asks for a queue and gives no size
-
-_OF_BATCH = ("max", "wait", "prefer", "pad", "bucket", "waste")
-_OF_QUEUE = ("size", "timeout", "on_timeout")
-_UNSERVED = ("precision", "isolate", "priority", "cache", "warmup")
-_NESTED = (
-    *((key, "`batch { }` of a stage") for key in _OF_BATCH),
-    *((key, "`queue { }`") for key in (*_OF_QUEUE, "override")),
-)
+OF_SEQUENCES = ("strategy", "max", "backlog", "slots")
+_SERVED = ("queue", "device", "memory", "priority", "resources", "sequences")
 PIPELINE_KEYS = Keys(
     "a pipeline",
-    ("queue", "device", "memory"),
-    _UNSERVED,
-    (*_NESTED, ("batch", "the settings of a stage"), ("instances", "the settings of a stage")),
+    _SERVED,
+    UNSERVED,
+    (
+        *((key, "`batch { }` of a stage") for key in OF_BATCH),
+        *((key, "`queue { }`") for key in OF_QUEUE),
+        *((key, "`priority { }`") for key in OF_PRIORITY),
+        *((key, "`sequences { }`") for key in OF_SEQUENCES if key != "max"),
+        *((key, "the settings of a stage") for key in STAGE_KEYS.served if key not in _SERVED),
+    ),
 )
-STAGE_KEYS = Keys(
-    "a stage",
-    ("batch", "instances", "device", "queue"),
-    _UNSERVED,
-    (*_NESTED, ("memory", "the settings of the pipeline")),
+SEQUENCE_KEYS = Keys(
+    "`sequences`", OF_SEQUENCES, (), (("idle", "`per sequence idle 60s` of the pipeline"),)
 )
-BATCH_KEYS = Keys("`batch`", _OF_BATCH)
-QUEUE_KEYS = Keys("`queue`", _OF_QUEUE, ("override",))
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A stage that a schedule may name, and what it runs (None: a stdlib op)."""
-
-    name: str
-    runs: ModelDef | FunctionDef | None
-
-    @property
-    def is_model(self) -> bool:
-        return isinstance(self.runs, ModelDef)
 
 
 def stages_of(graph: Graph) -> dict[str, Stage]:
@@ -92,21 +67,35 @@ def resolve_schedule(
     """Return what a schedule says of a pipeline as lowered, and all mistakes in it."""
     stages = stages_of(graph)
     of_stage = [s for s in schedule.settings if _names_stage(s, stages)]
+    of_pipeline = [s for s in schedule.settings if not _names_stage(s, stages)]
+    given = {setting.key.text: setting for setting in of_pipeline}
+    section = Section(PIPELINE_KEYS, of_pipeline)
+    device = section.take("device", read.device)
+    priority = section.take("priority", lambda s: read_priority(s, section.diagnostics))
+    known = priority or (ANY_PRIORITY if "priority" in given else None)
+    queueing = section.take("queue", lambda s: read_queueing(s, known, section.diagnostics))
     names = Section(Keys("the pipeline", tuple(stages)), of_stage)
     settings: list[tuple[str, StageSettings]] = []
     for setting in of_stage:
-        found = names.take(setting.key.text, lambda s: _stage(s, stages, names.diagnostics))
+        found = names.take(
+            setting.key.text,
+            lambda s: _stage(s, stages, Around(device, known), names.diagnostics),
+        )
         if found is not None:
             settings.append((setting.key.text, found))
-    section = Section(PIPELINE_KEYS, [s for s in schedule.settings if not _names_stage(s, stages)])
     placed = {name: setting.device for name, setting in settings if setting.device is not None}
-    if not any(one.is_model and name not in placed for name, one in stages.items()):
+    unplaced = any(one.is_model and name not in placed for name, one in stages.items())
+    if device is not None and not unplaced:
         message = "`device` has no effect: no model of the pipeline is without its own"
-        section.refuse("device", "HR403", message)
-    device = section.take("device", read.device)
+        section.diagnostics.append(read.no_effect(given["device"].key, message))
     devices = {"cpu", *placed.values(), *([device] if device is not None else [])}
     memory = section.take("memory", lambda s: _memory(s, devices, section.diagnostics))
-    queueing = section.take("queue", lambda s: _queueing(s, section.diagnostics))
+    if graph.idle is None:
+        message = f"`sequences` has no effect: `{graph.name}` is not `per sequence`"
+        section.refuse("sequences", "HR403", message)
+    sequencing = section.take("sequences", lambda s: _sequencing(s, section.diagnostics))
+    needs = {name: one.service.resources for name, one in settings}
+    resources = section.take("resources", lambda s: _resources(s, needs, section.diagnostics))
     refused = refuse_on_sim(of_stage, settings, device)
     diagnostics = [*section.finish(), *names.finish(), *refused]
     return Settings(
@@ -115,6 +104,9 @@ def resolve_schedule(
         queueing=queueing,
         device=device,
         memory=memory or (),
+        priority=priority,
+        sequencing=sequencing,
+        resources=resources or (),
     ), tuple(sorted(diagnostics, key=lambda found: found.primary.span.start))
 
 
@@ -127,36 +119,12 @@ def _names_stage(setting: ast.Setting, stages: dict[str, Stage]) -> bool:
 
 
 def _stage(
-    setting: ast.Setting, stages: dict[str, Stage], diagnostics: list[Diagnostic]
+    setting: ast.Setting, stages: dict[str, Stage], around: Around, diagnostics: list[Diagnostic]
 ) -> StageSettings:
     stage = stages.get(setting.key.text)
     if stage is None:
         raise _unknown_stage(setting.key, stages)
-    section = Section(STAGE_KEYS, read.entries(setting))
-    if stage.runs is None:
-        for key in STAGE_KEYS.served:
-            section.refuse(
-                key, "HR403", f"`{key}` has no effect on `{stage.name}`: it is an op, not a model"
-            )
-    off, batching = False, None
-    refusal = _cannot_batch(stage)
-    if refusal is not None:
-        section.refuse("batch", "HR408", refusal)
-    else:
-        found = section.take("batch", lambda s: _batching(s, stage, section.diagnostics))
-        off, batching = found if found is not None else (False, None)
-    if isinstance(stage.runs, FunctionDef):
-        message = f"has no effect on `{stage.name}`: a Python function runs"
-        section.refuse("instances", "HR403", f"`instances` {message} in the threads that call it")
-        section.refuse("device", "HR403", f"`device` {message} on the CPU")
-    instances = section.take("instances", _instances)
-    device = section.take("device", read.device)
-    if batching is None:
-        message = f"`queue` has no effect on `{stage.name}`: without `batch` nothing waits there"
-        section.refuse("queue", "HR403", message)
-    queueing = section.take("queue", lambda s: _queueing(s, section.diagnostics))
-    diagnostics += section.finish()
-    return StageSettings(batching, off, instances, device, queueing)
+    return read_stage(setting, stage, around, diagnostics)
 
 
 def _unknown_stage(key: ast.Ident, stages: dict[str, Stage]) -> Mistake:
@@ -172,68 +140,54 @@ def _unknown_stage(key: ast.Ident, stages: dict[str, Stage]) -> Mistake:
     )
 
 
-def _cannot_batch(stage: Stage) -> str | None:
-    match stage.runs:
-        case ModelDef(batches=False):
-            return f"`{stage.name}` cannot batch: its model has no batch axis"
-        case FunctionDef(batched=False):
-            return f"`{stage.name}` cannot batch: it is not declared `batched`"
+def _sequencing(setting: ast.Setting, diagnostics: list[Diagnostic]) -> Sequencing | None:
+    """Read `sequences { strategy = oldest, max, backlog }` or `{ strategy = direct, slots }`."""
+    section = Section(SEQUENCE_KEYS, read.entries(setting))
+    strategy = section.take("strategy", read.word("oldest", "direct"))
+    if strategy == "direct":
+        _refuse_of(section, ("max", "backlog"), "oldest", strategy)
+    if strategy == "oldest":
+        _refuse_of(section, ("slots",), "direct", strategy)
+    most, backlog = section.take("max", read.count), section.take("backlog", read.count)
+    slots = section.take("slots", read.count)
+    needs = "slots = 8" if strategy == "direct" else "strategy = oldest"
+    section.close(setting, diagnostics, needs=needs)
+    match strategy:
+        case "oldest":
+            return Sequencing("oldest", most, backlog)
+        case "direct" if slots is not None:
+            return Sequencing("direct", slots=slots)
         case _:
             return None
 
 
-def _batching(
-    setting: ast.Setting, stage: Stage, diagnostics: list[Diagnostic]
-) -> tuple[bool, Batching | None]:
-    """Read `batch { max, wait, prefer, pad, bucket, waste }` or `batch = off`."""
-    if setting.value is not None and setting.settings is None:
-        read.word("off")(setting)
-        return True, None
-    section = Section(BATCH_KEYS, read.entries(setting))
-    given = {entry.key.text for entry in read.entries(setting)}
-    maximum = section.take("max", read.count)
-    wait = section.take("wait", read.duration)
-    prefer = section.take("prefer", lambda s: _preferred(s, maximum))
-    padding = read_padding(section, given, stage.name, stage.runs)
-    mistakes = section.finish()
-    diagnostics += mistakes
-    if "max" not in given and not mistakes:  # else it may be the one that is misspelt
-        raise Mistake("HR406", "`batch` needs `max`", setting.key.span, help="add `max = 8`")
-    return False, Batching(maximum, wait or 0.0, prefer or (), padding) if maximum else None
+def _refuse_of(section: Section, keys: Sequence[str], of: str, strategy: str) -> None:
+    for key in keys:
+        message = f"`{key}` has no effect with `strategy = {strategy}`"
+        section.refuse(key, "HR403", message, f"write `strategy = {of}`")
 
 
-def _preferred(setting: ast.Setting, maximum: int | None) -> tuple[int, ...]:
-    sizes = read.counts(setting)
-    if maximum is not None and sizes and sizes[-1] > maximum:
-        raise Mistake(
-            "HR406",
-            f"`prefer` names {sizes[-1]}, but `max` is {maximum}",
-            read.value(setting).span,
-            "no batch can be that large",
-        )
-    return sizes
-
-
-def _instances(setting: ast.Setting) -> int:
-    expr = read.value(setting)
-    if isinstance(expr, ast.ListLiteral):
-        raise Mistake(
-            "HR404", "a list of `instances` is not served yet", expr.span, "give a number"
-        )
-    return read.count(setting)
-
-
-def _queueing(setting: ast.Setting, diagnostics: list[Diagnostic]) -> Queueing:
-    section = Section(QUEUE_KEYS, read.entries(setting))
-    given = {entry.key.text for entry in read.entries(setting)}
-    size = section.take("size", read.count)
-    timeout = section.take("timeout", read.positive_duration)
-    if "timeout" not in given:
-        message = "`on_timeout` has no effect without `timeout`"
-        section.refuse("on_timeout", "HR403", message)
-    on_timeout = section.take("on_timeout", read.word("reject", "delay"))
-    diagnostics += section.finish()
-    return Queueing(size or DEFAULT_QUEUE_SIZE, timeout, on_timeout or "reject")
+def _resources(
+    setting: ast.Setting,
+    needs: dict[str, tuple[tuple[str, int], ...]],
+    diagnostics: list[Diagnostic],
+) -> tuple[tuple[str, int], ...]:
+    """Read how much there is in all of what stages take; `needs` are those of each stage."""
+    totals = read_resources(setting, diagnostics)
+    keys = {entry.key.text: entry for entry in read.entries(setting)}
+    taken = {name for one in needs.values() for name, _ in one}
+    for name, total in totals:
+        if name not in taken:
+            meant = nearest(name, sorted(taken))
+            help = f"did you mean `{meant}`?" if meant else "give a stage `resources { }`"
+            message = f"`{name}` has no effect: no stage takes it"
+            diagnostics.append(read.no_effect(keys[name].key, message, help))
+        for stage, taking in needs.items():
+            if (count := dict(taking).get(name, 0)) > total:
+                message = f"`{stage}` takes {count} `{name}`, and there is {total}"
+                span = read.value(keys[name]).span
+                diagnostics.append(Diagnostic("HR406", message, Label(span, "it could never run")))
+    return totals
 
 
 def _memory(
@@ -251,9 +205,9 @@ def _memory(
 
 def _budget(entry: ast.Setting, devices: set[str]) -> tuple[str, int]:
     key = entry.key.text
-    index = key.removeprefix("gpu(").removesuffix(")")
-    name = f"gpu:{int(index)}" if key == f"gpu({index})" and index.isdecimal() else key
-    if name not in ("cpu", "sim") and not name.startswith("gpu:"):
+    index = read.numbered(entry.key, "gpu")
+    name = f"gpu:{index}" if index is not None else key
+    if name not in ("cpu", "sim") and index is None:
         raise read.unknown_device(key, entry.key.span)
     if name not in devices:
         message = f"`{key}` has no effect here: nothing of the pipeline runs there"

@@ -12,7 +12,8 @@ from ..dsl.diagnostic import Diagnostic, Label
 from ..dsl.nearest import nearest
 from ..dsl.types import DimVar, OptionalType, TensorType
 from . import schedule_values as read
-from .graph import FunctionDef, ModelDef, Padding, StageSettings
+from .graph import FunctionDef, ModelDef, StageSettings
+from .policies import Padding
 from .schedule_values import Mistake, Section
 
 

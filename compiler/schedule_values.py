@@ -75,9 +75,7 @@ class Section:
         """Take a key that would have no effect, if it is there, and say why."""
         setting = self._settings.pop(key, None)
         if setting is not None:
-            self.diagnostics.append(
-                Diagnostic(code, message, Label(setting.key.span, "has no effect"), help=help)
-            )
+            self.diagnostics.append(no_effect(setting.key, message, help, code))
 
     def finish(self) -> list[Diagnostic]:
         """Report the keys that nobody took and return all mistakes, in the order written."""
@@ -85,6 +83,21 @@ class Section:
             self.diagnostics.append(self._unknown(setting.key))
         self._settings.clear()
         return sorted(self.diagnostics, key=lambda found: found.primary.span.start)
+
+    def close(
+        self, setting: ast.Setting, diagnostics: list[Diagnostic], needs: str | None = None
+    ) -> None:
+        """Finish the braces of `setting`; raises Mistake when the key of `needs` (`max = 8`) is
+        not there, unless it may be the one that is misspelt."""
+        mistakes = self.finish()
+        diagnostics += mistakes
+        if needs is None or mistakes:
+            return
+        key = needs.partition(" ")[0]
+        if key not in {entry.key.text for entry in entries(setting)}:
+            owner = setting.key
+            message = f"`{owner.text}` needs `{key}`"
+            raise Mistake("HR406", message, owner.span, help=f"add `{needs}`")
 
     def _unknown(self, key: ast.Ident) -> Diagnostic:
         keys, name = self.keys, key.text
@@ -104,6 +117,13 @@ class Section:
             notes=(f"{keys.owner} takes {', '.join(f'`{known}`' for known in keys.served)}",),
             help=f"did you mean `{meant}`?" if meant else None,
         )
+
+
+def no_effect(
+    key: ast.Ident, message: str, help: str | None = None, code: str = "HR403"
+) -> Diagnostic:
+    """Return the mistake of a key that nothing would heed."""
+    return Diagnostic(code, message, Label(key.span, "has no effect"), help=help)
 
 
 # ---- readers
@@ -129,15 +149,18 @@ def value(setting: ast.Setting) -> ast.Expr:
 
 def count(setting: ast.Setting) -> int:
     """Read a whole number from 1 up."""
-    return _whole(setting, value(setting))
+    return whole(setting, value(setting))
 
 
-def counts(setting: ast.Setting) -> tuple[int, ...]:
-    """Read a list of different whole numbers from 1 up, in ascending order whatever was written."""
+def counts(setting: ast.Setting, least: int = 1) -> tuple[int, ...]:
+    """Read a list of different whole numbers from `least` up, in ascending order whatever was
+    written."""
     expr = value(setting)
     if not isinstance(expr, ast.ListLiteral):
-        raise _wrong_kind(setting, expr, "a list such as [8, 16]")
-    numbers = [_whole(setting, item) for item in expr.items]
+        raise _wrong_kind(setting, expr, f"a list such as {[least, 8]}")
+    if not expr.items:
+        raise Mistake("HR406", f"`{setting.key.text}` names no number", expr.span)
+    numbers = [whole(setting, item, least) for item in expr.items]
     if len(set(numbers)) != len(numbers):
         raise Mistake("HR406", f"`{setting.key.text}` names a number twice", expr.span)
     return tuple(sorted(numbers))
@@ -194,7 +217,11 @@ def word(*choices: str) -> Callable[[ast.Setting], str]:
 
 def device(setting: ast.Setting) -> str:
     """Read `cpu`, `sim` or `gpu(0)`; gives "cpu", "sim", "gpu:0"."""
-    expr = value(setting)
+    return device_named(setting, value(setting))
+
+
+def device_named(setting: ast.Setting, expr: ast.Expr) -> str:
+    """Return the device that an expression of a setting names."""
     match expr:
         case ast.Name(text="cpu" | "sim" as name):
             return name
@@ -213,6 +240,12 @@ def device(setting: ast.Setting) -> str:
             raise _wrong_kind(setting, expr, "a device such as gpu(0)")
 
 
+def numbered(key: ast.Ident, name: str) -> int | None:
+    """Return the number of a key `name(n)`; None of any other."""
+    number = key.text.removeprefix(f"{name}(").removesuffix(")")
+    return int(number) if key.text == f"{name}({number})" and number.isdecimal() else None
+
+
 def unknown_device(name: str, span: Span) -> Mistake:
     """Return the mistake of a device that there is not, or not yet."""
     if name == "dla":
@@ -224,13 +257,14 @@ def unknown_device(name: str, span: Span) -> Mistake:
     )
 
 
-def _whole(setting: ast.Setting, expr: ast.Expr) -> int:
+def whole(setting: ast.Setting, expr: ast.Expr, least: int = 1) -> int:
+    """Return the whole number from `least` up that an expression of a setting is."""
     if _negative(expr):
-        raise Mistake("HR406", f"`{setting.key.text}` must be 1 or more", expr.span)
+        raise Mistake("HR406", f"`{setting.key.text}` must be {least} or more", expr.span)
     if not isinstance(expr, ast.Number) or not isinstance(expr.value, int):
         raise _wrong_kind(setting, expr, "a whole number")
-    if expr.value < 1:
-        raise Mistake("HR406", f"`{setting.key.text}` must be 1 or more", expr.span)
+    if expr.value < least:
+        raise Mistake("HR406", f"`{setting.key.text}` must be {least} or more", expr.span)
     return expr.value
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..dsl.types import DimVar, Field, Signature
-from .batch_points import batch_point
+from .batch_points import batch_point, service_of
 from .dimensions import rename_dim, rename_dims
 from .graph import Blob, Check, FunctionCall, Graph, ModelCall, Node, OpCall
 from .places import place_of
@@ -50,7 +50,7 @@ class Segments:
 
     def _onnx(self, graph: Graph, node: Node, name: str, directory: Path) -> OnnxSegment:
         model, point = graph.model(name), batch_point(graph, node)
-        number = _Numbers()
+        settings, number = settings_of(graph, node), _Numbers()
         signature, checks = _renumbered(model.signature, model.checks, number)
         batching = point.batching
         if batching is not None and batching.padding is not None:
@@ -68,15 +68,17 @@ class Segments:
             device=device_of(graph, node),
             batching=batching,
             group=point.group,
-            instances=settings_of(graph, node).instances,
-            queueing=point.queueing,
+            instances=settings.instances,
+            queueing=settings.queueing,
             checks=checks,
             place=place_of(model.span, directory),
             pads=tuple(Pads(number(one.dim), one.fill) for one in model.pads),
+            service=service_of(settings, point),
         )
 
     def _python(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
         function, point = graph.function(name), batch_point(graph, node)
+        settings = settings_of(graph, node)
         signature, _ = _renumbered(function.signature, (), _Numbers())
         return PythonSegment(
             name=node.stage,
@@ -86,9 +88,11 @@ class Segments:
             signature=signature,
             batched=function.batched,
             batching=point.batching,
-            queueing=point.queueing,
+            queueing=settings.queueing,
             checks=(),
             place=place_of(function.span, directory),
+            instances=settings.instances,
+            service=settings.service,
         )
 
     def _python_model(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
@@ -104,12 +108,13 @@ class Segments:
             signature=signature,
             batched=model.batches,
             batching=point.batching,
-            queueing=point.queueing,
+            queueing=settings.queueing,
             checks=checks,
             place=place_of(model.span, directory),
             instances=settings.instances or 1,
             group=point.group,
             device=settings.device or graph.settings.device or CPU,
+            service=service_of(settings, point),
         )
 
     def _keep(self, blob: Blob | None, node: Node) -> str:

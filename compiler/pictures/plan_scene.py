@@ -8,7 +8,6 @@ from typing import assert_never
 
 from ...dsl.types import Type
 from ...stdlib.op import Literal
-from ..batch_points import describe_batching
 from ..explain import copies_text, peak_text
 from ..explain_graph import literal_text
 from ..plan import (
@@ -24,7 +23,6 @@ from ..plan import (
     PipelinePlan,
     Plan,
     PythonSegment,
-    Queueing,
     Segment,
     Step,
     SwitchStep,
@@ -33,6 +31,7 @@ from ..plan import (
     TryStep,
 )
 from ..plan_walk import copies_of, segments_of
+from ..policy_text import describe_batching, describe_pipeline, describe_segment
 from ..profile import Profile, gain_text, seconds_text
 from .scene import Card, Frame, Item, Look, Scene
 from .sketch import Part, Sketch, Words, shortened, types_of, wrapped
@@ -99,7 +98,7 @@ class _Drawing:
             said.append(f"deadline {seconds_text(pipeline.deadline)}")
         if pipeline.idle is not None:
             said.append(f"per sequence, idle {seconds_text(pipeline.idle)}")
-        said += [_queue_text(pipeline.queueing)] if pipeline.queueing is not None else []
+        said += describe_pipeline(pipeline.queueing, pipeline.priority, pipeline.sequencing)
         called = (self.plan.segments[one] for one in segments_of(pipeline.body))
         segments = sum(not isinstance(one, OpSegment) for one in called)
         figures = [f"segments {segments}", copies_text(copies_of(pipeline.body))]
@@ -192,21 +191,16 @@ class _Drawing:
                 return Card(Look.OP, segment.name, lines, details=details)
             case PythonSegment():
                 where = shortened(f"python · {segment.file}:{segment.attribute}")
-                policy = _policy(segment)
-                if segment.instances is not None and segment.instances > 1:
-                    policy = (*policy, f"instances {segment.instances}")
-                lines = (where, types, *policy, *self._took(segment.name))
+                lines = (where, types, *_policy(segment), *self._took(segment.name))
                 batches, details = segment.batching is not None, f"{details}\n{segment.signature}"
-                look = Look.FUNCTION if segment.instances is None else Look.MODEL
+                look = Look.MODEL if segment.is_class else Look.FUNCTION
                 return Card(look, segment.name, lines, "cpu", batches, details)
             case OnnxSegment():
                 what = (
                     ("onnx", *wrapped(segment.members)) if len(segment.members) > 1 else ("onnx",)
                 )
-                policy = _policy(segment)
-                if segment.instances is not None:
-                    policy = (*policy, f"instances {segment.instances}")
-                lines = (*what, types, *policy, *self._measured(segment), *self._took(segment.name))
+                policy, took = _policy(segment), self._took(segment.name)
+                lines = (*what, types, *policy, *self._measured(segment), *took)
                 batches, details = segment.batching is not None, f"{details}\n{segment.signature}"
                 return Card(Look.MODEL, segment.name, lines, segment.device, batches, details)
             case _:
@@ -240,15 +234,7 @@ def _policy(segment: OnnxSegment | PythonSegment) -> tuple[str, ...]:
         lines.append(shortened(describe_batching(segment.batching)))
     elif isinstance(segment, OnnxSegment) and segment.group > 1:
         lines.append(f"rows of a request, up to {segment.group}")
-    lines += [_queue_text(segment.queueing)] if segment.queueing is not None else []
-    return tuple(lines)
-
-
-def _queue_text(queueing: Queueing) -> str:
-    text = f"queue {queueing.size}"
-    if queueing.timeout is not None:
-        text += f", {queueing.on_timeout} after {seconds_text(queueing.timeout)}"
-    return text
+    return (*lines, *map(shortened, describe_segment(segment)))
 
 
 def _case(case: tuple[Literal, ...]) -> str:

@@ -90,14 +90,15 @@ class GraphMaker:
         checks: Sequence[Check] = (),
         where: tuple[Check, ...] = (),
         pads: tuple[Pads, ...] = (),
+        backend: str = "onnx",
     ) -> Value:
         fields = tuple(Field(f"x{i}", value.type) for i, value in enumerate(inputs))
         axis = 0 if batches else None
         content = f"model {name}".encode()
         self._models[name] = ModelDef(
             name=name,
-            backend="onnx",
-            location=f"{name}.onnx",
+            backend=backend,
+            location=f"{name}.onnx" if backend == "onnx" else f"stages.py:{name}",
             signature=Signature(fields, (Field("y", type),)),
             input_names=tuple(field.name for field in fields),
             output_names=("y",),
@@ -111,7 +112,14 @@ class GraphMaker:
         )
         return self._add(ModelCall(name), inputs, (type,), name, checks=checks)[0]
 
-    def function(self, name: str, *inputs: Value, type: Type, batched: bool = False) -> Value:
+    def function(
+        self,
+        name: str,
+        *inputs: Value,
+        type: Type,
+        batched: bool = False,
+        pure: bool = False,
+    ) -> Value:
         fields = tuple(Field(f"x{i}", value.type) for i, value in enumerate(inputs))
         content = b"def f(x): return x\n"
         self._functions[name] = FunctionDef(
@@ -123,6 +131,7 @@ class GraphMaker:
             source=Blob(sha256(content).hexdigest(), content),
             span=Span(self._source, 0, 4),
             batched=batched,
+            pure=pure,
         )
         return self._add(FunctionCall(name), inputs, (type,), name)[0]
 

@@ -8,11 +8,20 @@ import pytest
 
 from headrace.compiler.explain import ExplainError, explain, explain_plan, why_not
 from headrace.compiler.explain_graph import explain_graph, literal_text
-from headrace.compiler.graph import Batching, Check, Graph, Settings, StageSettings, Value
+from headrace.compiler.graph import Check, Graph, Settings, StageSettings, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.memory import plan_memory
 from headrace.compiler.passes.place_transfers import PASS
 from headrace.compiler.plan import Declined, Place, Plan
+from headrace.compiler.policies import (
+    Batching,
+    Isolation,
+    Priorities,
+    Queueing,
+    Sequencing,
+    Service,
+)
+from headrace.compiler.policy_text import BY_DEFAULT
 from headrace.dsl.types import DimVar, DType, ListType, TensorType
 from headrace.stdlib.op import Literal
 from tests.compiler.make_graphs import GraphMaker
@@ -146,11 +155,41 @@ def test_a_plan_shows_segments_devices_copies_and_memory(graph: Graph) -> None:
     placed = PASS.run(graph, PassContext()).graph
     text = explain_plan(placed, plan_memory(placed), Path())
     *_, last = text.splitlines()
-    assert text == f"{PLANNED}{last}\n"
+    assert text == f"{PLANNED}{BY_DEFAULT}\n{last}\n"
     assert last == (
         "segments 4 · copies 1 in, 1 out"
         " · peak cpu 66.5 KiB of 900 MiB (lower bound 66.5) · peak sim 256 B (lower bound 256)"
         " · size known when made: image.decode, image.fit"
+    )
+
+
+def test_a_plan_says_how_it_and_each_stage_are_served(make: GraphMaker) -> None:
+    x = make.param("x", FACE)
+    y = make.model("read", x, type=FACE)
+    y = make.function("clean", y, type=FACE)
+    queueing = Queueing(64, 0.5, "delay", True, ((3, Queueing(16, 0.05)),))
+    service = Service(Priorities(3, 2), 64 << 20, resources=(("dsp", 1),), cpus=(0, 1), threads=1)
+    read = StageSettings(Batching(16), instances=2, queueing=queueing, service=service, warmed=True)
+    clean = StageSettings(instances=2, service=Service(isolation=Isolation(2 << 30, 5.0)))
+    settings = Settings(
+        "server",
+        (("read", read), ("clean", clean)),
+        queueing=Queueing(8, override=True),
+        priority=Priorities(3, 2),
+        sequencing=Sequencing("oldest", 100, 8),
+        resources=(("dsp", 2),),
+    )
+    graph = make.graph(y, settings=settings)
+    lines = explain_plan(graph, (), Path()).splitlines()
+    assert lines[3] == (
+        "--   instances 2 · queue 64, delay after 500 ms or as a request says; of priority 3 16,"
+        " reject after 50 ms · priorities 1 to 3, else 2 · cache 64 MiB · warm-up 1, 16 rows"
+        " · resources dsp 1 · threads 1 · cpus 0, 1 --"
+    )
+    assert lines[6] == "--   instances 2 · own process, 2 GiB, 5 s a run --"
+    assert lines[9] == (
+        "queue 8, reject or as a request says · priorities 1 to 3, else 2 · sequences oldest first,"
+        " at most 100, 8 waiting each · resources dsp 2 (schedule 'server')"
     )
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from headrace.compiler.explain import explain_plan
 from headrace.compiler.explain_diff import explain_diff
-from headrace.compiler.graph import Batching, Graph, Settings, StageSettings
+from headrace.compiler.graph import Graph, Settings, StageSettings
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.memory import plan_memory
 from headrace.compiler.passes.place_transfers import PASS
 from headrace.compiler.plan import Plan
 from headrace.compiler.planner import plan_pipeline
+from headrace.compiler.policies import Batching
 from headrace.compiler.segments import Segments
 from headrace.dsl.types import DType, TensorType
 from tests.compiler.make_graphs import GraphMaker
@@ -60,7 +61,7 @@ def test_the_summary_names_what_changed_before_the_text_does() -> None:
         "    copies    none to 1 in, 1 out",
         "    peak      sim nothing to 512 B (lower bound 512)",
         "    device    b: cpu to sim",
-        "    instances b: as many as wanted to 2",
+        "    served    b: by default to instances 2",
         "    batch     c: batch off to batch up to 8, no wait",
     ]
     assert text.startswith("+++ b.plan\n@@ ")

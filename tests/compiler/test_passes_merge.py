@@ -10,7 +10,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from headrace.compiler.graph import (
-    Batching,
     Check,
     Graph,
     ModelDef,
@@ -22,6 +21,7 @@ from headrace.compiler.graph_pass import PassContext, PassResult
 from headrace.compiler.optimize import optimize
 from headrace.compiler.passes.glue_into_models import PASS as GLUE
 from headrace.compiler.passes.merge_models import PASS
+from headrace.compiler.policies import Batching
 from headrace.compiler.verify import verify
 from headrace.dsl.types import DimArith, DimVar, Field, OptionalType, TensorType
 from headrace.stdlib.op import Array, Item

@@ -8,12 +8,13 @@ import onnx
 import pytest
 from onnx import helper
 
-from headrace.compiler.graph import Batching, Check, Graph, ModelDef, Settings, StageSettings
+from headrace.compiler.graph import Check, Graph, ModelDef, Settings, StageSettings
 from headrace.compiler.graph_pass import PassContext, PassResult
 from headrace.compiler.model_cost import multiply_adds
 from headrace.compiler.optimize import optimize
 from headrace.compiler.passes.drop_unread_outputs import PASS as DROP
 from headrace.compiler.passes.merge_siblings import PASS
+from headrace.compiler.policies import Batching
 from headrace.compiler.sibling_groups import SMALL
 from headrace.compiler.verify import verify
 from headrace.dsl.types import DimVar, TensorType

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from headrace.compiler.graph import Batching, Check, Graph, Settings, StageSettings, Value
+from headrace.compiler.graph import Check, Graph, Settings, StageSettings, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.passes.place_transfers import PASS
 from headrace.compiler.pictures.columns import columns
@@ -18,6 +18,7 @@ from headrace.compiler.pictures.scene import Card, Frame, Item, Look, Scene
 from headrace.compiler.pictures.svg import SVG, svg
 from headrace.compiler.plan import Plan
 from headrace.compiler.planner import plan_pipeline
+from headrace.compiler.policies import Batching
 from headrace.compiler.profile import Machine, ModelTimes, Profile, StageTime, Timing
 from headrace.compiler.segments import Segments
 from headrace.dsl.types import DimVar, DType, ListType, TensorType

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.compiler.graph import Batching, Check, Graph, Queueing, Settings, StageSettings
+from headrace.compiler.graph import Check, Graph, Settings, StageSettings
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.passes.place_transfers import PASS
 from headrace.compiler.places import place_of
-from headrace.compiler.plan import Batching as PlannedBatching
 from headrace.compiler.plan import (
     Block,
     BranchStep,
@@ -23,8 +22,8 @@ from headrace.compiler.plan import (
     SwitchStep,
     TransferStep,
 )
-from headrace.compiler.plan import Queueing as PlannedQueueing
 from headrace.compiler.planner import plan_pipeline
+from headrace.compiler.policies import Batching, Queueing
 from headrace.compiler.segments import Segments
 from headrace.compiler.verify_plan import verify_plan
 from headrace.dsl.source import Source, Span
@@ -239,8 +238,8 @@ def test_a_schedule_puts_a_queue_before_a_stage(make: GraphMaker) -> None:
     )
     settings = Settings("server", (("m", stage),))
     segment = segment_of(make.graph(make.model("m", x, type=F32), settings=settings))
-    assert segment.batching == PlannedBatching(32, 0.001, (8, 16))
-    assert segment.queueing == PlannedQueueing(9, 0.5, "delay")
+    assert segment.batching == Batching(32, 0.001, (8, 16))
+    assert segment.queueing == Queueing(9, 0.5, "delay")
     assert segment.instances == 2
 
 
@@ -261,7 +260,7 @@ def test_a_fused_model_keeps_the_policy_of_its_member(make: GraphMaker) -> None:
     settings = Settings(stages=(("b", StageSettings(batching=Batching(4))),))
     model = make.model("a", x, type=F32, members=("a", "b"))
     segment = segment_of(make.graph(model, settings=settings))
-    assert segment.batching == PlannedBatching(4, 0.0, ())
+    assert segment.batching == Batching(4, 0.0, ())
     assert segment.members == ("a", "b")
 
 

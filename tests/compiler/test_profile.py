@@ -9,8 +9,8 @@ import pytest
 
 from headrace.compiler.batch_points import BatchPoint, batch_point
 from headrace.compiler.explain import explain_plan
-from headrace.compiler.graph import Batching, Graph, ModelCall, Settings, StageSettings
-from headrace.compiler.plan import Batching as PlannedBatching
+from headrace.compiler.graph import Graph, ModelCall, Settings, StageSettings
+from headrace.compiler.policies import Batching
 from headrace.compiler.profile import Machine, ModelTimes, Profile, StageTime, Timing
 from headrace.compiler.profile_file import ProfileError, read, to_json, write
 from headrace.dsl.types import DType, TensorType
@@ -49,7 +49,7 @@ def decided(graph: Graph) -> BatchPoint:
 
 def test_rows_meet_where_a_batch_was_found_to_pay(make: GraphMaker) -> None:
     point = decided(made(make, 0.010, 0.018, 0.024, 0.064))
-    assert point.batching == PlannedBatching(4, 0.0, ())
+    assert point.batching == Batching(4, 0.0, ())
     assert point.group == 4
     assert point.why == "batch up to 4, no wait (measured 1.67x at 4)"
 
@@ -65,7 +65,7 @@ def test_rows_meet_where_a_batch_was_found_to_pay(make: GraphMaker) -> None:
 def test_rows_do_not_meet_where_little_or_nothing_is_gained(
     make: GraphMaker, seconds: tuple[float, ...], why: str
 ) -> None:
-    assert decided(made(make, *seconds)) == BatchPoint(None, None, 1, why)
+    assert decided(made(make, *seconds)) == BatchPoint(None, 1, why)
     assert decided(made(GraphMaker(), *seconds, batch=8)).group == 1
 
 
@@ -81,11 +81,11 @@ def test_what_saves_less_than_a_queue_costs_gets_none(make: GraphMaker) -> None:
 def test_a_schedule_holds_whatever_was_measured(make: GraphMaker) -> None:
     asked = Settings("s", (("read", StageSettings(batching=Batching(16, 0.002))),))
     point = decided(made(make, 0.01, 0.03, settings=asked))
-    assert point.batching == PlannedBatching(16, 0.002, ())
+    assert point.batching == Batching(16, 0.002, ())
     assert point.why == "batch up to 16, wait 2 ms (schedule 's', measured 0.67x at 2)"
     off = Settings("s", (("read", StageSettings(batching_off=True)),))
     point = decided(made(GraphMaker(), 0.01, 0.01, settings=off))
-    assert point == BatchPoint(None, None, 1, "batch off (schedule 's', measured 2.00x at 2)")
+    assert point == BatchPoint(None, 1, "batch off (schedule 's', measured 2.00x at 2)")
 
 
 def test_figures_of_another_model_or_device_decide_nothing(make: GraphMaker) -> None:

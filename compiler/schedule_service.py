@@ -1,0 +1,215 @@
+"""What a schedule says of a stage beside its batches: `instances`, `isolate`, `cpus`, `threads`,
+`cache`, `warmup`, `resources`, each where the stage heeds it."""
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Final
+
+from ..dsl import ast
+from ..dsl.diagnostic import Diagnostic
+from . import schedule_values as read
+from .graph import FunctionDef, ModelDef
+from .policies import Batching, Isolation, Priorities, Service
+from .schedule_values import Keys, Mistake, Section
+
+ISOLATE_KEYS: Final = Keys("`isolate`", ("memory", "timeout"))
+ISOLATE: Final = "add `isolate = on`"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage that a schedule may name, and what it runs (None: a stdlib op)."""
+
+    name: str
+    runs: ModelDef | FunctionDef | None
+
+    @property
+    def is_model(self) -> bool:
+        return isinstance(self.runs, ModelDef)
+
+    @property
+    def is_function(self) -> bool:
+        return isinstance(self.runs, FunctionDef)
+
+    @property
+    def is_python(self) -> bool:
+        match self.runs:
+            case ModelDef(backend=backend):
+                return backend == "python"
+            case FunctionDef():
+                return True
+            case None:
+                return False
+
+    @property
+    def batches(self) -> bool:
+        match self.runs:
+            case ModelDef():
+                return self.runs.batches
+            case FunctionDef():
+                return self.runs.batched
+            case None:
+                return False
+
+
+def read_instances(
+    section: Section, stage: Stage, *, isolated: bool
+) -> tuple[int | None, str | None]:
+    """Take `instances` and `device`: how many there are, and where."""
+    if stage.is_function:
+        if not isolated:
+            message = f"`instances` has no effect on `{stage.name}`: a Python function runs"
+            section.refuse("instances", "HR403", f"{message} in the threads that call it", ISOLATE)
+        message = f"`device` has no effect on `{stage.name}`: a Python function runs on the CPU"
+        section.refuse("device", "HR403", message)
+    found = section.take("instances", lambda s: _instances(s, stage))
+    count, device = found if found is not None else (None, None)
+    if device is not None:
+        message = f"`device` has no effect on `{stage.name}`: its `instances` say where they are"
+        section.refuse("device", "HR403", message)
+        return count, device if stage.is_model else None
+    return count, section.take("device", read.device)
+
+
+def _instances(setting: ast.Setting, stage: Stage) -> tuple[int, str | None]:
+    """Read `2`, or `[gpu(0), 2 * gpu(0)]`, whose devices are all one."""
+    expr = read.value(setting)
+    if not isinstance(expr, ast.ListLiteral):
+        return read.count(setting), None
+    found: dict[str, int] = {}
+    for item in expr.items:
+        device, count = _placed(setting, item)
+        found[device] = found.get(device, 0) + count
+    if not found:
+        raise Mistake("HR406", "`instances` names no device", expr.span)
+    if len(found) > 1:
+        raise Mistake(
+            "HR404",
+            "`instances` on several devices are not served yet: a stage runs on one",
+            expr.span,
+            f"{len(found)} devices",
+            f"give those of one, such as `instances = [{_most(found)}]`",
+        )
+    ((device, count),) = found.items()
+    if stage.is_function and device != "cpu":
+        message = f"`{device}` has no effect on `{stage.name}`: a Python function runs on the CPU"
+        raise Mistake("HR403", message, expr.span, "has no effect", f"write `instances = {count}`")
+    return count, device
+
+
+def _placed(setting: ast.Setting, item: ast.Expr) -> tuple[str, int]:
+    """Read `gpu(0)`, `2 * gpu(0)` or `gpu(0) * 2`."""
+    match item:
+        case ast.Binary(op="*", left=ast.Number() as count, right=device):
+            return read.device_named(setting, device), read.whole(setting, count)
+        case ast.Binary(op="*", left=device, right=count):
+            return read.device_named(setting, device), read.whole(setting, count)
+        case _:
+            return read.device_named(setting, item), 1
+
+
+def _most(found: dict[str, int]) -> str:
+    name, count = max(found.items(), key=lambda one: one[1])
+    device = f"gpu({name.removeprefix('gpu:')})" if name.startswith("gpu:") else name
+    return device if count == 1 else f"{count} * {device}"
+
+
+def read_isolation(
+    section: Section, stage: Stage, diagnostics: list[Diagnostic]
+) -> Isolation | None:
+    """Take `isolate = on` or `isolate { memory = 2GiB, timeout = 5s }`, of what runs Python."""
+    if not stage.is_python:
+        message = f"`isolate` has no effect on `{stage.name}`: only Python runs in its own process"
+        section.refuse("isolate", "HR403", message)
+    return section.take("isolate", lambda s: _isolation(s, diagnostics))
+
+
+def _isolation(setting: ast.Setting, diagnostics: list[Diagnostic]) -> Isolation:
+    if setting.settings is None:
+        read.word("on")(setting)
+        return Isolation()
+    section = Section(ISOLATE_KEYS, setting.settings)
+    memory = section.take("memory", read.size)
+    timeout = section.take("timeout", read.positive_duration)
+    section.close(setting, diagnostics)
+    return Isolation(memory, timeout)
+
+
+def read_service(
+    section: Section,
+    stage: Stage,
+    priority: Priorities | None,
+    isolation: Isolation | None,
+    *,
+    given: Set[str],
+    device: str,
+    batching: Batching | None,
+    diagnostics: list[Diagnostic],
+) -> tuple[Service, bool]:
+    """Take the other keys; the second of what is returned says that `warmup = on`.
+
+    `given` are all keys that are there, `device` where the stage runs.
+    """
+    _refuse_cores(section, stage, device, isolated="isolate" in given)
+    cpus = section.take("cpus", lambda s: read.counts(s, least=0))
+    threads = section.take("threads", read.count)
+    if isinstance(stage.runs, FunctionDef) and not stage.runs.pure:
+        message = f"`cache` has no effect on `{stage.name}`: it may give something else each time"
+        section.refuse("cache", "HR403", message, "declare it `pure` if it does not")
+    cache = section.take("cache", read.size)
+    if stage.is_function:
+        message = f"`warmup` has no effect on `{stage.name}`: a function has nothing to load"
+        section.refuse("warmup", "HR403", message)
+    warmup = section.take("warmup", lambda s: _warmup(s, stage, batching))
+    resources = section.take("resources", lambda s: read_resources(s, diagnostics))
+    rows = warmup if warmup is not None else ()
+    service = Service(priority, cache, rows, resources or (), cpus or (), threads, isolation)
+    return service, warmup == ()
+
+
+def _refuse_cores(section: Section, stage: Stage, device: str, *, isolated: bool) -> None:
+    """Refuse `cpus` and `threads` where the threads are not the stage's own."""
+    for key in ("cpus", "threads"):
+        message = f"`{key}` has no effect on `{stage.name}`"
+        if stage.is_python and not isolated:
+            message = f"{message}: it runs in the threads that call it"
+            section.refuse(key, "HR403", message, ISOLATE)
+        elif not stage.is_python and device.startswith("gpu:"):
+            section.refuse(key, "HR403", f"{message}: it runs on {device}")
+
+
+def _warmup(setting: ast.Setting, stage: Stage, batching: Batching | None) -> tuple[int, ...]:
+    """Read `on`, which is (), or the rows of each run."""
+    expr = read.value(setting)
+    if isinstance(expr, ast.Name):
+        read.word("on")(setting)
+        return ()
+    rows = read.counts(setting)
+    if rows[-1] > 1 and not stage.batches:
+        message = f"`{stage.name}` cannot be warmed up with {rows[-1]} rows: it cannot batch"
+        raise Mistake("HR408", message, expr.span, "no run can be that large", "write `[1]`")
+    if batching is not None and rows[-1] > batching.maximum:
+        message = f"`warmup` names {rows[-1]}, but `max` is {batching.maximum}"
+        raise Mistake("HR406", message, expr.span, "no batch can be that large")
+    return rows
+
+
+def read_resources(
+    setting: ast.Setting, diagnostics: list[Diagnostic]
+) -> tuple[tuple[str, int], ...]:
+    """Read `resources { dsp = 1 }`: what a run takes, or what there is in all."""
+    entries = read.entries(setting)
+    if not entries:
+        message = "`resources` has no effect: it names none"
+        raise Mistake("HR403", message, setting.key.span, "has no effect", "add `dsp = 1`")
+    section = Section(Keys("`resources`", ()), entries)
+    found = [(entry.key.text, section.take(entry.key.text, _resource)) for entry in entries]
+    section.close(setting, diagnostics)
+    return tuple(sorted((name, count) for name, count in found if count is not None))
+
+
+def _resource(setting: ast.Setting) -> int:
+    if not setting.key.text.replace("_", "").isalnum():
+        message = f"a resource has a plain name, not `{setting.key.text}`"
+        raise Mistake("HR405", message, setting.key.span, "write a name such as `dsp`")
+    return read.count(setting)
