@@ -1,0 +1,225 @@
+"""A function that worker processes serve: what a stage calls in place of it.
+
+A thread a worker keeps it: starts it, waits for its end, starts it again when `supervisor` says so.
+A call takes a worker that is free. While all are busy it waits, as for an instance in the engine's
+own process; while none is up it waits for one that is expected within `supervisor.PATIENCE`, and
+fails at once otherwise.
+"""
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ..request import Code
+from ..stage import StageError, StageGone
+from .channel import NotAsked
+from .process import Process
+from .program import Program
+from .supervisor import PATIENCE, Standing, died, expected, served, started
+
+_LOG: Final = logging.getLogger(__name__)
+
+GRACE: Final = 5.0
+"""Seconds that workers have to end when they are asked to."""
+
+
+class Pool:
+    """Calling it calls the function in a worker. `close` ends the workers."""
+
+    def __init__(
+        self, program: Program, count: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start `count` workers; raises StageError where one cannot be."""
+        self._program, self._clock = program, clock
+        self._owner = os.getpid()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._failure: StageError | StageGone | None = None
+        self._standings = [Standing(due=clock()) for _ in range(count)]
+        self._processes: dict[int, Process] = {}  # those that are not known to have ended
+        self._free: list[Process] = []
+        self._busy: set[Process] = set()
+        if not sys.executable or not hasattr(os, "pidfd_open"):
+            raise StageError("`isolate` wants Linux and a Python interpreter to start")
+        self._keepers = [
+            threading.Thread(
+                target=self._keep, args=(i,), name=f"headrace-{program.stage}-{i}", daemon=True
+            )
+            for i in range(count)
+        ]
+        for keeper in self._keepers:
+            keeper.start()
+        try:
+            self._await_first()
+        except BaseException:
+            self.close(0.0)
+            raise
+
+    def __call__(self, *arguments: object) -> object:
+        while True:
+            process = self._take()
+            try:
+                return process.call(arguments)
+            except NotAsked:
+                continue  # it ended while nobody asked it: another may do it
+            finally:
+                self._give(process)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a worker to ask."""
+        return any(standing.due is None for standing in self._standings)
+
+    def close(self, grace: float = GRACE) -> None:
+        """End the workers, after `grace` seconds whatever they do."""
+        if os.getpid() != self._owner:
+            return  # a fork of their owner; they are not its own
+        with self._changed:
+            self._closing = True
+            free, self._free = self._free, []
+            starting = set(self._processes.values()) - set(free) - self._busy
+            self._changed.notify_all()
+        for process in starting:
+            process.kill()
+        for process in free:
+            process.finish()
+        end = time.monotonic() + grace
+        for keeper in self._keepers:
+            keeper.join(max(0.0, end - time.monotonic()))
+        with self._changed:
+            late = list(self._processes.values())
+        for process in late:
+            _LOG.warning("stage `%s`: worker %d is killed", self._program.stage, process.number)
+            process.kill()
+        for keeper in self._keepers:
+            keeper.join()
+
+    def _await_first(self) -> None:
+        """Wait until every worker is up; raises what one cannot be started for."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure or len(self._free) == len(self._keepers))
+            if self._failure is not None:
+                raise StageError(self._failure.message) from self._failure.__cause__
+
+    def _take(self) -> Process:
+        if os.getpid() != self._owner:
+            raise StageGone(
+                Code.UNAVAILABLE,
+                "its workers belong to the process that this one was forked from; load the plan "
+                "after the fork",
+            )
+        give_up: float | None = None
+        with self._changed:
+            while True:
+                if self._closing:
+                    raise StageGone(Code.UNAVAILABLE, "the engine was closed")
+                if self._free:
+                    process = self._free.pop()
+                    self._busy.add(process)
+                    return process
+                now = self._clock()
+                if self.is_up:
+                    give_up = None
+                elif give_up is None:
+                    give_up = now + PATIENCE
+                if give_up is not None:
+                    soonest = min(expected(standing, now) for standing in self._standings)
+                    if soonest >= give_up or now >= give_up:
+                        raise self._down(soonest - now)
+                self._changed.wait(None if give_up is None else give_up - now)
+
+    def _down(self, wait: float) -> StageGone:
+        why = f"; it ended last because {self._failure.message}" if self._failure else ""
+        return StageGone(
+            Code.UNAVAILABLE,
+            f"its worker process is down and is started again; try again in {max(wait, 0.1):.1f} s"
+            + (why if isinstance(self._failure, StageError) else ""),
+        )
+
+    def _give(self, process: Process) -> None:
+        with self._changed:
+            self._busy.discard(process)
+            back = not process.killed and process in self._processes.values()
+            if back and not self._closing:
+                self._free.append(process)
+            self._changed.notify_all()
+        if back and self._closing:
+            process.finish()
+
+    def _keep(self, index: int) -> None:
+        """Keep one worker up until the pool is closed."""
+        while (process := self._started(index)) is not None or not self._closing:
+            if process is not None:
+                process.watch()
+                self._over(index, process)
+            with self._changed:
+                due = self._standings[index].due or 0.0
+                while not self._closing:
+                    left = due - self._clock()
+                    if left <= 0:
+                        break
+                    self._changed.wait(left)
+
+    def _started(self, index: int) -> Process | None:
+        """Return a worker that serves, None where that fails."""
+        with self._changed:
+            if self._closing:
+                return None
+            self._standings[index] = started(self._standings[index], self._clock())
+        try:
+            process = Process(self._program)
+        except OSError as error:
+            self._died(index)
+            self._fail(StageError(f"its worker process cannot be started: {error}"))
+            return None
+        with self._changed:
+            self._processes[index] = process
+            closing = self._closing
+        try:
+            if closing:
+                process.kill()
+            process.load()
+        except (StageError, StageGone) as error:
+            process.kill()
+            process.watch()
+            self._over(index, process)
+            self._fail(error)
+            return None
+        with self._changed:
+            self._standings[index] = served(self._standings[index], self._clock())
+            self._failure = None
+            closing = self._closing
+            if not closing:
+                self._free.append(process)
+            self._changed.notify_all()
+        if closing:
+            process.finish()
+        return process
+
+    def _died(self, index: int) -> None:
+        with self._changed:
+            self._standings[index] = died(self._standings[index], self._clock())
+            self._changed.notify_all()
+
+    def _fail(self, error: StageError | StageGone) -> None:
+        with self._changed:
+            if not self._closing:
+                _LOG.error("stage `%s`: %s", self._program.stage, ascii(error.message))
+            self._failure = error
+            self._changed.notify_all()
+
+    def _over(self, index: int, process: Process) -> None:
+        """Take out a worker that has ended, once nobody is asking it."""
+        self._died(index)
+        with self._changed:
+            if process in self._free:
+                self._free.remove(process)
+            if not self._closing:
+                _LOG.warning("stage `%s`: worker %d ended", self._program.stage, process.number)
+            self._changed.wait_for(lambda: process not in self._busy)
+            del self._processes[index]
+        process.close()

@@ -1,0 +1,191 @@
+"""The engine's side of one worker process: starting it, asking it, seeing it end.
+
+One thread keeps a process: it has made it, and is in `load` or `watch` until it has ended. Whoever
+asks it may be any thread, one at a time. All waits are for the process, its pipes or its socket.
+"""
+
+import logging
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from ..request import Code
+from ..stage import StageError, StageGone
+from . import ending
+from .channel import BROKEN, Channel, NotAsked, WorkerError
+from .frame import Frame, Kind, send
+from .message import Message
+from .output import Printed, shown
+from .program import Program, start
+
+_LOG: Final = logging.getLogger(__name__)
+
+_EXITS: Final = 0.25  # seconds in which one whose socket has ended does so too, and says why
+_END: Final = 0.5  # seconds in which a killed process has ended
+_DRAINED: Final = 64  # reads of what a dead process has left in its pipes
+_READ: Final = 1 << 16
+
+
+class Process:
+    """A worker. `ended` is set once it has ended and nothing is left of it; one that is `killed`
+    is about to."""
+
+    def __init__(self, program: Program) -> None:
+        """Start the interpreter, from the thread that is going to keep it; raises OSError."""
+        self._program = program
+        self._printed = Printed(), Printed()
+        self._killing = threading.Lock()
+        self.killed, self.ended = False, threading.Event()
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = start(program, theirs.fileno())
+            except BaseException:
+                self._socket.close()
+                raise
+        self._channel = Channel(self._socket)
+        self._descriptor = os.pidfd_open(self._process.pid)
+
+    @property
+    def number(self) -> int:
+        """The system's number of the process."""
+        return self._process.pid
+
+    def load(self) -> None:
+        """Let it load its source; raises StageError where that fails, StageGone when it ends."""
+        program = self._program
+        values = (
+            program.source,
+            program.digest,
+            program.file,
+            program.attribute,
+            program.made,
+            program.device,
+            program.memory,
+        )
+        try:
+            reply = self._channel.ask(Kind.LOAD, Message(values))
+            self._wait(answer=True)
+            self._channel.answer(reply, None)
+        except WorkerError as error:
+            raise StageError(str(error)) from error.__cause__
+        except (*BROKEN, NotAsked) as error:
+            if not self.ended.is_set():
+                select.select([self._descriptor], [], [], _EXITS)
+            self.kill()
+            self._wait(answer=False)
+            self._lose(error, "was loaded")
+
+    def call(self, arguments: Sequence[object]) -> object:
+        """Return what the function returns; what it raises is raised as a WorkerError.
+
+        Raises NotAsked when it has ended before, StageGone when it ends meanwhile. After any other
+        exception it has been killed.
+        """
+        message = Message(arguments)
+        limit = self._program.timeout
+        due = None if limit is None else time.monotonic() + limit
+        try:
+            return self._channel.answer(self._channel.ask(Kind.CALL, message), due)
+        except WorkerError:
+            raise
+        except BROKEN as error:
+            if not isinstance(error, TimeoutError):
+                self.ended.wait(_EXITS)
+            self.kill()
+            self.ended.wait(_END)
+            self._lose(error, "ran this")
+        except BaseException:
+            self.kill()  # it had ended, or is at work on what nobody waits for
+            raise
+
+    def watch(self) -> None:
+        """Return when it has ended; until then log what it prints."""
+        self._wait(answer=False)
+
+    def kill(self) -> None:
+        """End it at once, unless it has ended."""
+        with self._killing:
+            self.killed = True
+            if not self.ended.is_set():
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    def finish(self) -> None:
+        """Let it close what it serves and end; nobody is asking it."""
+        try:
+            send(self._socket, Frame(Kind.CLOSE))
+        except OSError:
+            self.kill()  # it has gone, or is about to
+
+    def close(self) -> None:
+        """Give back what belongs to a process that has ended and that nobody is asking."""
+        self._socket.close()
+        self._channel.close()
+
+    def _wait(self, *, answer: bool) -> None:
+        """Log what it prints until it has ended, or with `answer` until there is one to read."""
+        if self.ended.is_set():
+            return
+        process, waiting = self._process, select.poll()
+        pipes = {one.fileno(): i for i, one in enumerate((process.stdout, process.stderr)) if one}
+        for descriptor in (*pipes, self._descriptor):
+            waiting.register(descriptor, select.POLLIN)
+        if answer:
+            waiting.register(self._socket, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in waiting.poll()}
+            for descriptor in ready & pipes.keys():
+                content = os.read(descriptor, _READ)
+                self._log(pipes[descriptor], content)
+                if not content:
+                    waiting.unregister(descriptor)
+                    del pipes[descriptor]
+            if self._descriptor in ready:
+                self._reap(pipes)
+                return
+            if answer and self._socket.fileno() in ready:
+                return
+
+    def _reap(self, pipes: dict[int, int]) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # what it has started and left
+        for descriptor, number in pipes.items():
+            os.set_blocking(descriptor, False)
+            with suppress(BlockingIOError):  # one that it has left may hold it open
+                for _ in range(_DRAINED):
+                    content = os.read(descriptor, _READ)
+                    self._log(number, content)
+                    if not content:
+                        break
+        self._process.wait()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+        with self._killing:
+            self.ended.set()
+            os.close(self._descriptor)
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # as above, and someone may be reading
+
+    def _log(self, number: int, content: bytes) -> None:
+        level = logging.WARNING if number else logging.INFO
+        for line in self._printed[number].take(content, time.monotonic()):
+            _LOG.log(level, "stage `%s`, worker %d: %s", self._program.stage, self.number, line)
+
+    def _lose(self, error: Exception, doing: str) -> NoReturn:
+        """Say how it has ended; it is known to have, or to be about to."""
+        last = "\n".join(shown(line) for line in self._printed[1].last.splitlines())
+        detail = f"{type(error).__name__}: {error}\n{last}"
+        if isinstance(error, TimeoutError):
+            raise StageGone(Code.DEADLINE, ending.late(self._program.timeout), detail) from error
+        if isinstance(error, EOFError | OSError | NotAsked):
+            message = ending.died(self._process.returncode, doing)
+        else:
+            message = ending.wrong(doing)
+        raise StageGone(Code.FAILED, message, detail) from error

@@ -1,0 +1,81 @@
+"""What a worker serves, and the interpreter that is started for it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...compiler.plan import Isolation, PythonSegment
+
+_CODE: Final = """\
+import os, sys
+if {cpus}: os.sched_setaffinity(0, {cpus})
+sys.path[:] = {path}
+from headrace.runtime.isolation.worker import main
+main({socket}, {parent})
+"""
+_THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a worker of `stage` serves: `attribute` of a source, with `made` an object of it.
+
+    `memory` and `timeout` are those of its `isolate`; it runs on the cores `cpus` (none: on any)
+    and with so many `threads` of the libraries that heed OpenMP's variables (None: as they like).
+    """
+
+    stage: str
+    source: bytes
+    digest: str
+    file: str
+    attribute: str
+    made: bool = False
+    device: str = "cpu"
+    memory: int | None = None
+    timeout: float | None = None
+    cpus: tuple[int, ...] = ()
+    threads: int | None = None
+
+
+def program_of(segment: PythonSegment, blobs: Mapping[str, bytes]) -> Program:
+    """Return what a worker of a stage serves."""
+    service = segment.service
+    isolation = service.isolation or Isolation()
+    return Program(
+        segment.name,
+        blobs[segment.source],
+        segment.source,
+        segment.file,
+        segment.attribute,
+        segment.group is not None,
+        segment.device,
+        isolation.memory,
+        isolation.timeout,
+        service.cpus,
+        service.threads,
+    )
+
+
+def start(program: Program, descriptor: int) -> "subprocess.Popen[bytes]":
+    """Start an interpreter that knows a socket by its number, and finds modules as this one does.
+
+    It is no member of this one's group of processes: a Ctrl-C is not for it.
+    """
+    code = _CODE.format(
+        cpus=program.cpus, path=list(map(str, sys.path)), socket=descriptor, parent=os.getpid()
+    )
+    threads = {} if program.threads is None else dict.fromkeys(_THREADS, str(program.threads))
+    optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
+    return subprocess.Popen(
+        [sys.executable, "-P", *optimized, "-c", code],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(descriptor,),
+        start_new_session=True,
+        env=os.environ | threads,
+        bufsize=0,
+    )
