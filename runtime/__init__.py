@@ -1,10 +1,11 @@
 """headrace.runtime: from a plan to answers. In order of control flow:
 
-Loading. `load` makes stages of a plan's segments: `instance` (ONNX, with `padding`),
-`backends/onnx` (a session), `backends/python` (functions), `op_stage` (stdlib ops), `transfer`
-(copies to `devices`); what this machine lacks is a `load_error`. `prepared` readies a pipeline:
-`accept` and `convert` its border, `bind` its blocks, `prune` them for callers who want some results
-only.
+Loading. `load` makes stages of a plan's segments: each `backend` of `backends/` opens those of one
+kind, with its share of the cores by `division`, as an `instance` (ONNX, with `padding`, on an
+`onnx_session`), a `python_stage` (functions, and objects of a `python_model`) or an `op_stage`
+(stdlib ops); `transfer` copies to `devices`; what this machine lacks is a `load_error`. `prepared`
+readies a pipeline: `accept` and `convert` its border, `bind` its blocks, `prune` them for callers
+who want some results only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
 with `control` for branches and walks, `together` for blocks that run at once, `iterate` for loops
@@ -14,7 +15,7 @@ dimensions; `stage` is what work asks for; `blame` gives failures an address. `s
 `turns` keep states between requests.
 
 Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
-and `batcher` (`gather`) decide, `jobs` does, `threads` waits, `pending` is the future, `streams`
+and `batcher` (`line`, `gather`, `queue_policy`, `agenda`) decide, `jobs` does, `threads` waits, `pending` is the future, `streams`
 hold what has been emitted; `simulate` puts a fake clock in place of threads, `measure` finds out
 what models take, `check_batch` whether a batch changes results, with rows of samples or
 `stand_ins`. `metrics` counts. `record` is what an embedded call returns.

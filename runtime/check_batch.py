@@ -86,7 +86,7 @@ def check_batch(
     for index, one in models.values():
         wanted += [(index, one, None), *((index, one, pads) for pads in one.pads)]
     runs = [*plain, *(_filling(one, pads) for _, one, pads in wanted)]
-    stages = Stages(replace(plan, segments=tuple(runs)), 1, alone=False, progress=None)
+    stages = Stages(replace(plan, segments=tuple(runs)))
     try:
         given: dict[int, list[list[Value]]] = {}
         for name, inputs in samples.items():
@@ -122,10 +122,9 @@ def _record(
     pipeline = plan.pipeline(name)
     observed = [cast("Stage", _Observed(stage, given)) for stage in stages.all]
     prepared = Prepared(pipeline, 0, observed, stages.transfer)
-    states = [Rows.one(literal_item(one.initial, one.field.type)) for one in pipeline.states]
     block, presenters = prepared.wanted(None)
     inline = Inline(prepared, Tally(1, len(observed)), perf_counter, None)
-    flow = prepared.start([*prepared.accept(inputs), *states], block)
+    flow = prepared.start_first(prepared.accept(inputs), block)
     if not pipeline.stream:
         inline.finish(flow)
         return

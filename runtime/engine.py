@@ -18,14 +18,15 @@ from ..compiler.plan import Plan
 from ..stdlib.op import Item
 from .blame import own_fault
 from .flow import ONE
-from .inline import Inline, call_all
-from .load import Progress, Stages
-from .metrics import Metrics, Snapshot
+from .inline import Emitted, Inline, call_all
+from .load import LoadConfig, Progress, Stages
+from .metrics import Metrics, Snapshot, Tally
 from .pending import Pending
 from .prepared import Prepared, nothing, present
-from .request import Code, Fault, InSequence, Request, RequestError, Response
+from .request import Code, EngineClosed, Fault, InSequence, Request, RequestError, Response
 from .rows import Rows
 from .scheduler import Scheduler
+from .shared import Shared
 from .streams import Stream, gathered, require_stream
 from .task import Task
 from .threads import Workers
@@ -37,7 +38,7 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """`workers` threads run what is submitted (None: one a core); `intra_op_threads` are those of
-    one model run (None: the cores divided by the workers). `queue_size` bounds the requests of
+    one model run (None: the cores divided, `division.py`). `queue_size` bounds the requests of
     one pipeline that wait to start, where its schedule says nothing; `sequences` how many of one
     pipeline are kept at once. `clock` is monotonic, in seconds; deadlines are told on it.
     `tensorrt` lets TensorRT run what stands on a GPU: faster, slower to load, other last bits."""
@@ -49,11 +50,13 @@ class EngineConfig:
     clock: Callable[[], float] = time.monotonic
     tensorrt: bool = False
 
-    def resolved(self) -> tuple[int, int]:
-        """Return the numbers of workers and of threads for a model."""
-        cores = len(os.sched_getaffinity(0))
-        workers = self.workers if self.workers is not None else cores
-        return workers, self.intra_op_threads or max(1, cores // workers)
+    def worker_threads(self) -> int:
+        """Return the number of workers."""
+        return self.workers if self.workers is not None else len(os.sched_getaffinity(0))
+
+    def loading(self) -> LoadConfig:
+        """Return what a plan is loaded for."""
+        return LoadConfig(self.worker_threads(), self.intra_op_threads, self.tensorrt)
 
 
 class Engine:
@@ -66,19 +69,14 @@ class Engine:
         *,
         progress: Progress | None = None,
         sequences: Mapping[str, Sequences] | None = None,
+        shared: Shared | None = None,
     ) -> None:
-        """`sequences` are those of another engine with the same plan, None for its own."""
+        """`sequences` are those of another engine with the same plan, None for its own; `shared`
+        holds the models that it has in common with other engines."""
         self.plan = plan
         self.config = config or EngineConfig()
-        workers, threads = self.config.resolved()
         self._clock = self.config.clock
-        self._stages = Stages(
-            plan,
-            threads,
-            alone=workers == 1,
-            progress=progress,
-            tensorrt=self.config.tensorrt,
-        )
+        self._stages = Stages(plan, self.config.loading(), progress, shared)
         self.sequences = sequences if sequences is not None else self._sequences()
         self._pipelines = {
             pipeline.name: Prepared(
@@ -96,6 +94,8 @@ class Engine:
         )
         self._closed = False
         self._starting = threading.Lock()
+        self._left = threading.Condition()
+        self._streams = 0
         self._workers: Workers | None = None
 
     def call(self, request: Request) -> Response:
@@ -126,11 +126,12 @@ class Engine:
 
         Of a stream each result is the list of what it has emitted.
         """
-        if self._closed:
-            raise Fault(Code.UNAVAILABLE, "the engine takes no more requests")
         tally = self._metrics.tally()
         start = perf_counter()
+        tally.inside += 1  # before it looks whether the engine is closed, so that `drain` sees it
         try:
+            if self._closed:
+                raise EngineClosed
             columns = pipeline.accept(inputs)
             block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
             plan, clock = pipeline.plan, self._clock
@@ -155,25 +156,32 @@ class Engine:
                 answer = present(presenters, inline.finish(block.start(columns, group)))
         except Exception as error:
             self._refuse(pipeline, error)
-        seconds = perf_counter() - start
-        cell = tally.pipelines[pipeline.index]
-        cell.successes += 1
-        cell.duration += seconds
-        pipeline.measured(seconds)
-        return answer
+        else:
+            seconds = perf_counter() - start
+            cell = tally.pipelines[pipeline.index]
+            cell.successes += 1
+            cell.duration += seconds
+            pipeline.measured(seconds)
+            return answer
+        finally:
+            tally.inside -= 1
+            if self._closed:
+                self._tell_left()
 
     def stream(
         self,
         pipeline: Prepared,
         inputs: Mapping[str, object],
         deadline: float | None = None,
+        sequence: InSequence | None = None,
     ) -> Iterator[dict[str, Item]]:
         """Answer in this thread, one response of a stream after the other, as they are asked for.
 
-        Raises RequestError at once, and other faults where they happen.
+        Raises RequestError at once, and other faults where they happen. A request of a sequence has
+        its turn from the first that is asked for to the end.
         """
         if self._closed:
-            raise Fault(Code.UNAVAILABLE, "the engine takes no more requests")
+            raise EngineClosed
         require_stream(pipeline.plan.name, pipeline.plan.stream)
         try:
             columns = pipeline.accept(inputs)
@@ -181,21 +189,39 @@ class Engine:
             self._refuse(pipeline, error)
         if pipeline.plan.deadline is not None:
             deadline = pipeline.deadline(self._clock(), deadline)
-        return self._stream(pipeline, columns, deadline)
+        if sequence is not None or pipeline.sequences is not None:
+            pipeline.require(sequence)
+        return self._stream(pipeline, columns, deadline, sequence)
 
     def _stream(
-        self, pipeline: Prepared, columns: list[Rows], deadline: float | None
+        self,
+        pipeline: Prepared,
+        columns: list[Rows],
+        deadline: float | None,
+        sequence: InSequence | None,
     ) -> Iterator[dict[str, Item]]:
         tally, start = self._metrics.tally(), perf_counter()
         block, presenters = pipeline.wanted(None)
         inline = Inline(pipeline, tally, self._clock, deadline)
+        with self._left:
+            if self._closed:
+                raise EngineClosed
+            self._streams += 1
         try:
-            yield from inline.emitted(pipeline.start(columns, block), presenters)
+            if sequence is not None:
+                yield from _emitted_in_turn(pipeline, sequence, columns, inline, deadline)
+            else:
+                yield from inline.emitted(pipeline.start(columns, block), presenters)
         except Exception as error:
             self._refuse(pipeline, error)
-        cell = tally.pipelines[pipeline.index]
-        cell.successes += 1
-        cell.duration += perf_counter() - start
+        else:
+            cell = tally.pipelines[pipeline.index]
+            cell.successes += 1
+            cell.duration += perf_counter() - start
+        finally:
+            with self._left:
+                self._streams -= 1
+                self._left.notify_all()
 
     def open_stream(
         self,
@@ -206,19 +232,24 @@ class Engine:
         *,
         deadline: float | None = None,
         priority: int = 0,
+        sequence: InSequence | None = None,
     ) -> Stream[Result]:
         """Answer in a worker thread, one response after the other; `make` makes each of them.
 
         Raises at once what `dispatch` would. `notify` says that there is something to take.
         """
-        workers = self._workers_started()
-        require_stream(pipeline.plan.name, pipeline.plan.stream)
-        stream = Stream(make, notify, workers.drop, workers.resume)
+        tally = self._enter()
         try:
-            self._admit(workers, pipeline, inputs, None, stream, deadline, priority)
-        except Exception as error:
-            self._refuse(pipeline, error)
-        return stream
+            workers = self._workers_started()
+            require_stream(pipeline.plan.name, pipeline.plan.stream)
+            stream = Stream(make, notify, workers.drop, workers.resume)
+            try:
+                self._admit(workers, pipeline, inputs, None, stream, deadline, priority, sequence)
+            except Exception as error:
+                self._refuse(pipeline, error)
+            return stream
+        finally:
+            self._leave(tally)
 
     def _admit(
         self,
@@ -239,8 +270,8 @@ class Engine:
             return
         now, flow, turn = self._clock(), pipeline.start(columns, block), None
         if sequence is not None or pipeline.sequences is not None:
-            sequences, turn = pipeline.ask(sequence)
-            flow = sequences.start(turn, block, columns, pipeline.group(columns))
+            _, turn = pipeline.ask(sequence)
+            flow = pipeline.start_turn(turn, columns, block)
         task = Task(
             pipeline,
             flow,
@@ -294,13 +325,29 @@ class Engine:
 
         `priority` 1 is the highest and what 0, not given, means.
         """
+        tally = self._enter()
+        try:
+            return self._dispatch(pipeline, inputs, make, outputs, deadline, priority, sequence)
+        finally:
+            self._leave(tally)
+
+    def _dispatch(
+        self,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        make: Callable[[dict[str, Item]], Result],
+        outputs: tuple[str, ...] | None,
+        deadline: float | None,
+        priority: int,
+        sequence: InSequence | None,
+    ) -> Future[Result]:
         workers = self._workers_started()
         pending = Pending(make, workers.drop)
         if pipeline.cheap and workers.quiet:
             # a hop to another thread would take longer than the request itself
             try:
                 pending.give(self.run(pipeline, inputs, outputs, deadline))
-            except RequestError:
+            except (RequestError, EngineClosed):
                 raise
             except Fault as fault:
                 pending.fail(fault)
@@ -314,9 +361,44 @@ class Engine:
         return pending
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Take no new requests and wait for those under way; False when `timeout` s are over."""
+        """Take no new requests and wait for those under way; False when `timeout` s are over.
+
+        Exact: whoever is let in is either inside a method here or known to the workers.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
         self._closed = True
-        return self._workers is None or self._workers.drain(timeout)
+        with self._left:
+            if not self._left.wait_for(lambda: self._inside() == 0, timeout):
+                return False
+        rest = None if until is None else max(0.0, until - time.monotonic())
+        return self._workers is None or self._workers.drain(rest)
+
+    def _enter(self) -> Tally:
+        """Let a request in; raises EngineClosed. `_leave` must follow, in the same thread."""
+        tally = self._metrics.tally()
+        tally.inside += 1  # before it looks, so that `drain` sees it
+        if self._closed:
+            self._leave(tally)
+            raise EngineClosed
+        return tally
+
+    def _leave(self, tally: Tally) -> None:
+        tally.inside -= 1
+        if self._closed:
+            self._tell_left()
+
+    def _tell_left(self) -> None:
+        with self._left:
+            self._left.notify_all()
+
+    def _inside(self) -> int:
+        """Return how many calls are in a method here; none comes in once the engine is closed."""
+        return self._streams + self._metrics.inside()
+
+    @property
+    def unready(self) -> tuple[str, ...]:
+        """Why it cannot answer at this moment, each reason a sentence; none when it can."""
+        return ("it is closed",) if self._closed else ()
 
     @property
     def metrics(self) -> Snapshot:
@@ -326,6 +408,8 @@ class Engine:
     def close(self) -> None:
         """Fail what waits and give back what the plan needed; `drain` first to finish it."""
         self._closed = True
+        for sequences in self.sequences.values():
+            sequences.close()
         with self._starting:
             workers, self._workers = self._workers, None
         if workers is not None:
@@ -340,22 +424,25 @@ class Engine:
         }
 
     def _workers_started(self) -> Workers:
-        if self._closed:
-            raise Fault(Code.UNAVAILABLE, "the engine takes no more requests")
         workers = self._workers
         if workers is None:
             with self._starting:
                 if self._workers is None:
                     pipelines = list(self._pipelines.values())
                     scheduler = Scheduler(pipelines, self._stages.all, self.config.queue_size)
-                    count, _ = self.config.resolved()
                     self._workers = Workers(
-                        scheduler, self._metrics, self._clock, count, tuple(self.sequences.values())
+                        scheduler,
+                        self._metrics,
+                        self._clock,
+                        self.config.worker_threads(),
+                        tuple(self.sequences.values()),
                     )
                 workers = self._workers
         return workers
 
     def _refuse(self, pipeline: Prepared, error: Exception) -> NoReturn:
+        if isinstance(error, EngineClosed):
+            raise error  # nothing of it was done here, so nothing is counted here
         fault = own_fault(error, pipeline.plan.name)
         self._metrics.tally().pipelines[pipeline.index].fail(fault.code.value)
         if fault is error:
@@ -372,14 +459,38 @@ def _in_turn(
     deadline: float | None,
 ) -> dict[str, Item]:
     """Run a request of a sequence when those before it are done, and keep what it leaves."""
+    if pipeline.plan.stream:
+        pipeline.wanted(outputs)  # refuses some of them
+        emitted = list(_emitted_in_turn(pipeline, sequence, columns, inline, deadline))
+        return gathered(pipeline.names, emitted)
     sequences, turn = pipeline.ask(sequence)
     left: list[Rows] | None = None
     try:
         sequences.wait(turn, deadline)
         block, presenters = pipeline.wanted(outputs)
-        results = inline.finish(sequences.start(turn, block, columns, pipeline.group(columns)))
+        results = inline.finish(pipeline.start_turn(turn, columns, block))
         answer = present(presenters, results[: len(presenters)])
         left = results[len(presenters) :]
         return answer
+    finally:
+        sequences.finish(turn, left)
+
+
+def _emitted_in_turn(
+    pipeline: Prepared,
+    sequence: InSequence | None,
+    columns: list[Rows],
+    inline: Inline,
+    deadline: float | None,
+) -> Emitted:
+    """Run a stream of a sequence when those before it are done; one that nobody reads to its end
+    leaves nothing."""
+    sequences, turn = pipeline.ask(sequence)
+    left: list[Rows] | None = None
+    try:
+        sequences.wait(turn, deadline)
+        block, presenters = pipeline.whole
+        left = yield from inline.emitted(pipeline.start_turn(turn, columns, block), presenters)
+        return left
     finally:
         sequences.finish(turn, left)

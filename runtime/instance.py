@@ -15,10 +15,10 @@ from ..compiler.plan import OnnxSegment
 from ..dsl.types import OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
-from .backends.onnx import OnnxSession, reason
 from .devices.device import Device, View
 from .devices.host import HostDevice
 from .metrics import StageCell
+from .onnx_session import OnnxSession, reason
 from .padding import Padder
 from .rows import Rows, Value, as_array
 from .shapes import Bindings, bind, evaluate, failed

@@ -24,7 +24,7 @@ from .devices.device import View
 from .inline import Inline
 from .instance import OnnxStage
 from .literals import literal_item
-from .load import Stages
+from .load import LoadConfig, Stages
 from .metrics import StageCell, Tally
 from .prepared import Prepared
 from .rows import Rows, Value, as_array
@@ -69,7 +69,8 @@ def measure(
     Raises LoadError when the plan does not load here, Fault when a sample does not run.
     """
     config = config or MeasureConfig()
-    stages = Stages(plan, config.threads, alone=False, progress=None)
+    server = LoadConfig(workers=2, threads=config.threads)  # whose sessions do not wait busily
+    stages = Stages(plan, server)
     try:
         return _Measuring(plan, stages, config).measured(samples, progress)
     finally:
@@ -119,13 +120,12 @@ class _Measuring:
             for stage in self.stages.all
         ]
         prepared = Prepared(plan, 0, stages, self.stages.transfer)
-        states = [Rows.one(literal_item(one.initial, one.field.type)) for one in plan.states]
         block, presenters = prepared.wanted(None)
         runs: list[dict[str, tuple[int, float]]] = []
         for _ in range(1 + _REQUESTS):
             tally = Tally(1, len(stages))
             inline = Inline(prepared, tally, self.config.clock, None)
-            flow = prepared.start([*prepared.accept(inputs), *states], block)
+            flow = prepared.start_first(prepared.accept(inputs), block)
             if plan.stream:
                 for _ in inline.emitted(flow, presenters):
                     pass

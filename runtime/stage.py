@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-from ..compiler.plan import Batching, Queueing
+from ..compiler.plan import Batching, OnnxSegment, PythonSegment, Queueing
 from .metrics import StageCell
+from .request import Code
 from .rows import Rows, scatter
 
 
@@ -22,6 +23,17 @@ class StageError(Exception):
         super().__init__(message)
 
 
+class StageGone(Exception):
+    """What a stage runs in has gone, or is not there; nothing of it is run again on its own.
+
+    `detail` is for the log.
+    """
+
+    def __init__(self, code: Code, message: str, detail: str = "") -> None:
+        self.code, self.message, self.detail = code, message, detail
+        super().__init__(message)
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How a stage is queued: one queue, `instances` executions at a time (None: no bound)."""
@@ -29,6 +41,17 @@ class Policy:
     batching: Batching
     queueing: Queueing | None
     instances: int | None
+
+
+def policy_of(segment: OnnxSegment | PythonSegment) -> Policy | None:
+    """Return how the stage of a segment is queued."""
+    instances = segment.instances
+    if instances is None and segment.service.isolation is not None:
+        instances = 1
+    if segment.batching is None and segment.queueing is None and instances is None:
+        return None
+    batching = segment.batching or Batching(segment.group or 1, 0.0, ())
+    return Policy(batching, segment.queueing, instances)
 
 
 @dataclass(frozen=True, slots=True)

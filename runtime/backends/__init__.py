@@ -1,4 +1,5 @@
-"""Backends: what runs a segment, one kind a file.
+"""Backends: what runs a segment, one kind a file, found by listing this folder.
 
-onnx.py (ONNX Runtime) · python.py (functions) · python_model.py (classes, made once per instance)
+onnx.py (ONNX Runtime) · python.py (functions, and classes made once per instance) · op.py (the ops
+of the standard library)
 """

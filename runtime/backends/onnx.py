@@ -1,185 +1,36 @@
-"""ONNX Runtime: one session, on the host's memory, a simulated device's or a GPU.
+"""ONNX segments: one session per model, device and share of the cores."""
 
-A provider that is missing is an error that names the extra to install; a GPU session refuses to
-place a node on the CPU. Sessions may be run by several threads at once.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from importlib import metadata
-from pathlib import PurePath
-from typing import Any, Final, Protocol, cast
-
-import numpy as np
-
-from ...stdlib.op import Array
-from ..devices.device import Device, View
-from ..load_error import BAD_MODEL, NO_RUNTIME, TWO_RUNTIMES, LoadError
-
-_PACKAGES: Final = ("onnxruntime", "onnxruntime-gpu")
-_SHOWN: Final = 500  # characters of what ONNX Runtime says
-_INSTALL: Final = "pip install 'headrace[cpu]' (or 'headrace[gpu]')"
+from ...compiler.plan import OnnxSegment
+from ..backend import Backend, Loading
+from ..devices.host import HostDevice
+from ..division import Share
+from ..instance import OnnxStage
+from ..load_error import LoadError
+from ..onnx_session import OnnxSession
+from ..stage import policy_of
 
 
-class OnnxSession:
-    """A loaded model. Feeds and results go by the file's own names and carry their batch axis."""
+def open_onnx(segment: OnnxSegment, index: int, share: Share, loading: Loading) -> OnnxStage:
+    """Return the stage of a model; raises LoadError where this machine cannot run it."""
+    device = loading.device(segment.device)
+    key = ("onnx", segment.model, segment.output_names, segment.device, share, loading.tensorrt)
 
-    def __init__(
-        self,
-        model: bytes,
-        output_names: Sequence[str],
-        device: Device,
-        intra_op_threads: int,
-        *,
-        spin: bool,
-        tensorrt: bool = False,
-    ) -> None:
-        """`spin` lets idle threads of the session wait busily, which pays for one session only.
-
-        `tensorrt` gives what runs on a GPU to TensorRT first; what it cannot take goes to CUDA.
-        """
-        runtime = _import_runtime()
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = intra_op_threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        if not spin:
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        providers = choose_providers(runtime.get_available_providers(), device.name, tensorrt)
-        if providers[0] != "CPUExecutionProvider":
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        # Any: onnxruntime has no types of its own
-        self._session: Any = _open(runtime, model, options, providers)
-        self._names = list(output_names)
-        self._device = device
-        self._options: Any = runtime.RunOptions()  # Any: likewise
-        self.run: Callable[[Mapping[str, Array]], list[Array]] = partial(
-            self._session.run, self._names, run_options=self._options
-        )
-        """Run on host arrays; results are in the order of `output_names`."""
-
-    def run_on_device(
-        self,
-        feeds: Mapping[str, View],
-        results: "Sequence[tuple[tuple[int, ...] | None, np.dtype[Any]]]",  # Any: of any scalar
-        stage: str,
-    ) -> list[View]:
-        """Run on views in place. A result of unknown shape is put where the session chooses and
-        then moved within the device."""
-        device = cast("Addressable", self._device)  # what is not on the host has an address
-        binding = self._session.io_binding()
-        for name, view in feeds.items():
-            binding.bind_input(
-                name, "cpu", 0, view.dtype.type, list(view.shape), device.address(view, filled=True)
-            )
-        views: list[View | None] = []
-        for name, (shape, dtype) in zip(self._names, results, strict=True):
-            if shape is None:
-                views.append(None)
-                binding.bind_output(name, "cpu")
-                continue
-            view = device.allocate(shape, dtype, stage)
-            views.append(view)
-            address = device.address(view, filled=False)
-            binding.bind_output(name, "cpu", 0, dtype.type, list(shape), address)
-        self._session.run_with_iobinding(binding, self._options)
-        outputs = binding.get_outputs()
-        made: list[View] = []
-        for view, output in zip(views, outputs, strict=True):
-            made.append(view if view is not None else device.adopt(output.numpy(), stage))
-        for view in made:
-            device.written(view)
-        return made
-
-
-class Addressable(Device, Protocol):
-    """A device whose memory a session reads and writes in place."""
-
-    def address(self, view: View, *, filled: bool) -> int:
-        """Return where the session finds a view; `filled` says that it will read it."""
-        ...
-
-    def adopt(self, array: Array, stage: str) -> View:
-        """Take over what a session on this device has made, without counting a copy."""
-        ...
-
-    def written(self, view: View) -> None:
-        """Note that a session has filled the view."""
-        ...
-
-
-# Any: an untyped module
-def _open(runtime: Any, model: bytes, options: Any, providers: "list[Any]") -> Any:
-    try:
-        return runtime.InferenceSession(model, options, providers=providers)
-    except Exception as error:
-        raise LoadError(
-            BAD_MODEL, f"ONNX Runtime does not load the model: {reason(error)}"
-        ) from error
-
-
-def _import_runtime() -> Any:  # Any: an untyped module
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise LoadError(
-            NO_RUNTIME, "ONNX models need ONNX Runtime, which is not installed", _INSTALL
-        ) from error
-    check_packages(_owners())
-    return onnxruntime
-
-
-def _owners() -> tuple[str, ...]:
-    found: list[str] = []
-    for package in _PACKAGES:
-        try:
-            metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-        found.append(package)
-    return tuple(found)
-
-
-def check_packages(installed: Sequence[str]) -> None:
-    """Refuse two packages that both provide the module onnxruntime and overwrite each other."""
-    if len(installed) > 1:
-        raise LoadError(
-            TWO_RUNTIMES,
-            f"{' and '.join(installed)} are both installed and overwrite each other's files",
-            f"pip uninstall {' '.join(installed)}, then {_INSTALL}",
+    def session() -> OnnxSession:
+        return OnnxSession(
+            loading.blobs[segment.model],
+            segment.output_names,
+            device,
+            share.threads,
+            spin=share.spin,
+            tensorrt=loading.tensorrt,
         )
 
-
-def choose_providers(
-    available: Sequence[str], device: str, tensorrt: bool
-) -> list[str | tuple[str, dict[str, int]]]:
-    """Return the execution providers for a device, the first choice first, never one more.
-
-    Raises LoadError where this ONNX Runtime lacks one of them.
-    """
-    kind, _, index = device.partition(":")
-    if kind != "gpu":
-        return ["CPUExecutionProvider"]
-    place = {"device_id": int(index or 0)}
-    cuda = ("CUDAExecutionProvider", {**place, "use_tf32": 0})
-    chosen = [("TensorrtExecutionProvider", place), cuda] if tensorrt else [cuda]
-    for name, _ in chosen:
-        if name not in available:
-            extra = "gpu,tensorrt" if tensorrt else "gpu"
-            raise LoadError(
-                NO_RUNTIME,
-                f"the plan asks for {device}, and this ONNX Runtime has no {name}",
-                f"pip uninstall onnxruntime, then pip install 'headrace[{extra}]'",
-            )
-    return [*chosen]
+    try:
+        opened = loading.shared(key, session, by_plans=isinstance(device, HostDevice))
+    except LoadError as error:
+        message = f"stage `{segment.name}`, {segment.place}: {error.message}"
+        raise LoadError(error.code, message, error.help) from error
+    return OnnxStage(segment, opened, device, policy_of(segment), index)
 
 
-def reason(error: Exception) -> str:
-    """Return what ONNX Runtime says of a failed run, without its prefix and its paths."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    text = " ".join(line for line in lines if line and not line.startswith("Please fix"))
-    for token in text.split():
-        if token.startswith("/") and token.count("/") > 1:
-            text = text.replace(token, PurePath(token).name)
-    _, _, rest = text.partition(" : ")
-    return (rest.lstrip("0123456789 :") or text or type(error).__name__)[:_SHOWN]
+BACKEND = Backend(OnnxSegment, open_onnx)

@@ -9,7 +9,7 @@ import pytest
 from headrace.compiler.plan import OpSegment
 from headrace.dsl.pages import codes, page
 from headrace.runtime import load_error
-from headrace.runtime.backends.onnx import check_packages, choose_providers
+from headrace.runtime.onnx_session import check_packages, choose_providers
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.request import Request
@@ -81,8 +81,8 @@ def test_equal_models_share_a_session_and_sources_a_module() -> None:
         block([0], [call(first, [0], [1]), call(second, [1], [2])], [1, 2]),
     )  # fmt: skip
     engine = Engine(maker.plan(), EngineConfig(workers=1))
-    sessions = engine._stages._sessions  # pyright: ignore[reportPrivateUsage] shared, which nobody sees
-    assert len(sessions) == 1
+    one, other = (stage._session for stage in engine._stages.all)  # type: ignore[attr-defined] shared, which nobody sees
+    assert one is other
     outputs = engine.call(Request("p", {"x": 1.0})).outputs  # type: ignore[dict-item]
     assert [float(np.asarray(one)) for one in outputs.values()] == [2, 3]
     engine.close()

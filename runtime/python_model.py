@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from ..stage import StageError
+from .stage import StageError
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 500
