@@ -17,10 +17,10 @@ from ...dsl.types import (
     Type,
 )
 from ..dimensions import map_dims, rename_dims
-from ..graph import OpCall, Value
+from ..graph import For, OpCall, Region, Value
 from .body import Body
 from .literals import typed
-from .operands import Broken, Known, Made, Single, weak_number
+from .operands import Broken, Known, Made, Single
 
 
 class Clash(Enum):
@@ -94,14 +94,16 @@ def adapt(body: Body, single: Single, wanted: Type, span: Span) -> Single:
 
 
 def stacked(body: Body, found: ListType, single: Made, span: Span) -> Value:
-    """Add `stack`, which makes a tensor of a list and fails when shapes differ."""
-    op = body.catalog.op("core.stack")
+    """Add a `for` that gives each item as it is: a tensor of equal items, also of none at all."""
     assert isinstance(found.item, TensorType)
     dims = (body.dims.fresh("n"), *found.item.dims)
-    axis = body.constant(weak_number(0), span, "axis")
+    item = Value(body.settle(found.item), "item", span)
+    region = Region((item,), (), (item,))
     type = body.settle(TensorType(found.item.dtype, dims))
-    name = single.value.name
-    return body.add(OpCall(op), (axis, single.value), (type,), span, "stack", (name,))[0]
+    names = (single.value.name,)
+    return body.add(For(False), (single.value,), (type,), span, "stack", names, regions=(region,))[
+        0
+    ]
 
 
 def unstacked(body: Body, found: TensorType, single: Made, span: Span) -> Value:

@@ -12,7 +12,8 @@ from ...dsl.types import ANY_DIM, Dim, DType, ListType, TensorType, Type
 from ...stdlib.op import Argument, Literal, Op, OpTypeError
 from ...stdlib.op import Param as OpParam
 from ..dimensions import map_dims
-from ..graph import OpCall
+from ..graph import OpCall, Value
+from .agree import stacked
 from .arguments import Slot, bind
 from .body import Body
 from .mismatch import made_here
@@ -28,6 +29,9 @@ from .operands import (
     Single,
     weak_number,
 )
+
+# What these do with a list they do not do with the tensor of its items.
+LIST_OPS = ("core.len", "core.getitem", "core.stack", "core.unstack", "core.list")
 
 
 def stage_of(op: Op) -> str:
@@ -78,6 +82,12 @@ def apply_op(
         return broken_results(op)
     mark = body.dims.mark
     found = op.types([_argument(body, single) for single in inputs], body.dims)
+    if op.name not in LIST_OPS and not any(isinstance(type, ListType) for type in found):
+        as_tensors = [_as_tensor(body, single, span) for single in inputs]
+        if as_tensors != list(inputs):
+            inputs = as_tensors
+            body.dims.take_assumptions()
+            found = op.types([_argument(body, single) for single in inputs], body.dims)
     types = tuple(_of_result(body, type, mark) for type in found)
     checks = body.take_checks()
     values = tuple(
@@ -96,6 +106,14 @@ def apply_op(
         checks=checks,
     )
     return record(op.results, tuple(map(Made, outputs)))
+
+
+def _as_tensor(body: Body, single: Single, span: Span) -> Single:
+    match single:
+        case Made(value=Value(type=ListType(item=TensorType()) as found)):
+            return Made(stacked(body, found, single, span))
+        case _:
+            return single
 
 
 def default_of(param: OpParam) -> Known:
