@@ -1,11 +1,13 @@
 """Plans for the tests of repositories: versions that differ by what they add, and slow loads."""
 
 import threading
+from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
 
 from headrace.compiler.plan import Plan, PythonSegment, StateVariable
+from headrace.runtime.protocols.limits import Limits
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.request import InSequence, Request
 from headrace.runtime.service import Service
@@ -85,8 +87,6 @@ def summing(start: float, idle: float = 60.0) -> Plan:
 
 
 def serving(repository: Repository) -> Service:
-    from headrace.runtime.protocols.limits import Limits
-
     service = Service(repository, Limits())
     service.set_ready(True)
     return service
@@ -106,6 +106,6 @@ def ask(
     value: Item = np.float32(x) if sequence is not None else np.full(1, x, np.float32)
     request = Request(name, {"x": value}, id, sequence=sequence)
     answering, outcome = service.begin(model, request, version)
-    outputs = outcome.result(20).outputs if not isinstance(outcome, dict) else outcome
+    outputs = outcome.result(20).outputs if isinstance(outcome, Future) else outcome
     first = next(iter(outputs.values()))
     return float(np.ravel(np.asarray(first))[0]), answering.version

@@ -5,6 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -121,7 +122,7 @@ def test_a_version_that_cannot_be_loaded_changes_nothing(make: Make) -> None:
     repository.load("app", adding(1.0))
     before = repository.engines
     GATES["bad"] = LoadGate(broken=True, shut=False)
-    with pytest.raises(LoadFailed, match="`app` version 2 was not loaded: .*no such weights") as it:
+    with pytest.raises(LoadFailed, match="`app` version 2 was not loaded") as it:
         repository.load("app", adding(2.0, gate="bad"), version=2)
     assert it.value.__cause__ is it.value.cause
     assert ask(service) == (1.0, "1")
@@ -389,10 +390,8 @@ def test_no_request_fails_while_versions_come_and_go_at_random(make: Make, seed:
         try:
             for _ in range(25):
                 amount, number = random.randint(1, 4), random.randint(1, 3)
-                try:
+                with suppress(LoadFailed):  # of a number that is not among the latest
                     repository.load("app", adding(float(amount)), number)
-                except LoadFailed as failure:
-                    assert "its policy is latest:2" in str(failure)
                 if random.random() < 0.3:
                     repository.weights("app", {random.randint(1, 3): 0.5})
         finally:
@@ -405,33 +404,29 @@ def test_no_request_fails_while_versions_come_and_go_at_random(make: Make, seed:
     assert all(not one.failures for one in repository.totals().pipelines.values())
 
 
-def test_an_engine_that_is_drained_has_nobody_inside_however_they_race() -> None:
-    for seed in range(20):
-        engine = Engine(adding(1.0), EngineConfig(workers=2))
-        repository = Repository(engine.config)
-        repository.adopt("app", engine)
-        service = serving(repository)
-        answered, refused = [0] * 4, [0] * 4
-        go = threading.Barrier(5)
+@pytest.mark.parametrize("seed", range(20))
+def test_an_engine_that_is_drained_has_nobody_inside_however_they_race(seed: int) -> None:
+    engine = Engine(adding(1.0), EngineConfig(workers=2))
+    repository = Repository(engine.config)
+    repository.adopt("app", engine)
+    service = serving(repository)
+    answered = [0] * 4
+    enough = threading.Semaphore(0)
 
-        def traffic(index: int) -> None:
-            go.wait()
-            for _ in range(200):
-                try:
-                    ask(service)
-                except Fault as fault:
-                    assert fault.code is Code.UNAVAILABLE
-                    refused[index] += 1
-                    return
+    def traffic(index: int) -> None:
+        with pytest.raises(Fault, match="takes no more requests"):
+            while True:
+                ask(service)
                 answered[index] += 1
+                enough.release()
 
-        def drain() -> None:
-            go.wait()
-            Random(seed).random()
-            assert engine.drain(20)
-            counts = engine.metrics.pipeline("p")
-            assert counts.successes + sum(counts.failures.values()) >= sum(answered)
-            engine.close()
+    def drain() -> None:
+        for _ in range(Random(seed).randint(1, 100)):
+            enough.acquire()
+        assert engine.drain(20)
+        counts.append(engine.metrics.pipeline("p").successes)
+        engine.close()
 
-        run_all([drain, *(lambda index=index: traffic(index) for index in range(4))])
-        assert engine.metrics.pipeline("p").successes == sum(answered)
+    counts: list[int] = []
+    run_all([drain, *(lambda index=index: traffic(index) for index in range(4))])
+    assert counts == [sum(answered)]
