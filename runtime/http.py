@@ -4,6 +4,7 @@ Inference is taken straight from ASGI, before any routing; everything else is in
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Mapping
 from concurrent.futures import Future
 
@@ -76,7 +77,9 @@ class HttpFront:
             start, end = _answer(_TOO_LARGE, _error(str(error)))
         except Exception as error:
             fault = explain(error, request_id)
-            start, end = _answer(STATUS[fault.code], _error(fault.message))
+            start, end = _answer(
+                STATUS[fault.code], _error(fault.message), retry_after=fault.retry_after
+            )
         else:
             start, end = _answer(200, body, json_length, headers.get(b"accept-encoding"))
         await send(start)
@@ -135,7 +138,11 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def _answer(
-    status: int, body: bytes, json_length: int | None = None, accepted: bytes | None = None
+    status: int,
+    body: bytes,
+    json_length: int | None = None,
+    accepted: bytes | None = None,
+    retry_after: float | None = None,
 ) -> tuple[Message, Message]:
     """Return the two messages of an answer."""
     headers: list[tuple[bytes, bytes]] = [_JSON if json_length is None else _BINARY]
@@ -145,6 +152,8 @@ def _answer(
         body, coding = compress(body, accepted)
         if coding is not None:
             headers.append((b"content-encoding", coding))
+    if retry_after is not None:  # whole seconds, says RFC 9110
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(retry_after))))
     headers.append((b"content-length", b"%d" % len(body)))
     return (
         {"type": "http.response.start", "status": status, "headers": headers},

@@ -26,6 +26,7 @@ class Code(Enum):
 
 class Fault(Exception):
     """A failed request. `stage`, `item` and `place` say where, when a stage is to blame.
+    `retry_after` is in how many seconds it had better be tried again, where that is known.
 
     `message` is for the caller and holds no internals; `detail` is for the log.
     """
@@ -40,10 +41,11 @@ class Fault(Exception):
         item: tuple[int, ...] = (),
         place: Place | None = None,
         detail: str = "",
+        retry_after: float | None = None,
     ) -> None:
         self.code, self.message = code, message
         self.pipeline, self.stage, self.item, self.place = pipeline, stage, item, place
-        self.detail = detail
+        self.detail, self.retry_after = detail, retry_after
         super().__init__(message)
 
     def __str__(self) -> str:
@@ -64,6 +66,13 @@ def _restored(kind: type[Fault], args: tuple[object, ...], fields: dict[str, obj
     return fault
 
 
+class EngineClosed(Fault):
+    """The engine takes no more requests, and has done nothing of this one: another may do it."""
+
+    def __init__(self) -> None:
+        super().__init__(Code.UNAVAILABLE, "the engine takes no more requests")
+
+
 class RequestError(Fault):
     """The call does not fit the pipeline's signature; the message shows the signature."""
 
@@ -73,11 +82,15 @@ class RequestError(Fault):
 
 @dataclass(frozen=True, slots=True)
 class InSequence:
-    """Which sequence a request belongs to, and whether it is its first or last one."""
+    """Which sequence a request belongs to, and whether it is its first or last one.
+
+    `remote` is one that has come over the wire, where these have other names.
+    """
 
     id: int | str
     start: bool = False
     end: bool = False
+    remote: bool = False
 
 
 class Request(NamedTuple):

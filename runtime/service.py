@@ -169,4 +169,4 @@ def explain(error: BaseException, request_id: str = "") -> Fault:
         return Fault(Code.INTERNAL, f"{mark}internal error in headrace; its log has more")
     if error.code in (Code.FAILED, Code.INTERNAL):
         _LOG.error("%s%s %s", mark, ascii(str(error)), ascii(error.detail))
-    return Fault(error.code, mark + str(error))
+    return Fault(error.code, mark + str(error), retry_after=error.retry_after)

@@ -86,7 +86,7 @@ def _unary(method: Method) -> Any:  # Any: as grpcio's stubs
                 return answer
             return await _finished(answer)
         except CallError as error:
-            await context.abort(_STATUS[error.status], error.message)
+            await context.abort(_STATUS[error.status], error.message, tuple(error.trailers))
         except Exception:
             _LOG.exception("a bug in headrace")
             await context.abort(

@@ -7,6 +7,7 @@ directions is called for each message and answers each, in order; its errors are
 it may answer with Responses.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -18,16 +19,32 @@ from .status import STATUS, Status
 
 
 class CallError(Exception):
-    """A call that ends with a status other than OK. `request_id` is the caller's, if known."""
+    """A call that ends with a status other than OK. `request_id` is the caller's, if known;
+    `retry_after` in how many seconds it may try again."""
 
-    def __init__(self, status: Status, message: str, request_id: str = "") -> None:
+    def __init__(
+        self,
+        status: Status,
+        message: str,
+        request_id: str = "",
+        retry_after: float | None = None,
+    ) -> None:
         self.status, self.message, self.request_id = status, message, request_id
+        self.retry_after = retry_after
         super().__init__(message)
+
+    @property
+    def trailers(self) -> list[tuple[str, str]]:
+        """What is told beside the status: gRPC's own word for when to try again, which clients with
+        a retry policy keep to."""
+        if self.retry_after is None:
+            return []
+        return [("grpc-retry-pushback-ms", str(max(1, math.ceil(self.retry_after * 1000))))]
 
 
 def call_error(fault: Fault, request_id: str = "") -> CallError:
     """Return the status that stands for a fault."""
-    return CallError(STATUS[fault.code], fault.message, request_id)
+    return CallError(STATUS[fault.code], fault.message, request_id, fault.retry_after)
 
 
 class Pending(NamedTuple):

@@ -59,7 +59,7 @@ class NativeCarrier:
                 try:
                     answer = handlers[method](payload, _seconds(timeout))
                 except CallError as error:
-                    front.fail(call_id, error.status, error.message)
+                    front.fail(call_id, error.status, error.message, error.trailers)
                 except Exception:
                     self._fail_unforeseen(call_id)
                 else:
@@ -76,7 +76,7 @@ class NativeCarrier:
             try:
                 self._front.respond(call_id, pending.finish(future))
             except CallError as error:
-                self._front.fail(call_id, error.status, error.message)
+                self._front.fail(call_id, error.status, error.message, error.trailers)
             except Exception:
                 self._fail_unforeseen(call_id)
 
