@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from ..compiler.plan import Segment
 from .devices import open_device
@@ -18,7 +18,16 @@ from .devices.device import Device
 from .shared import Closable, Shared
 from .stage import Stage
 
+
+class Outside(Closable, Protocol):
+    """What serves a stage from another process, and may be down. It may be closed twice."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+
 Opened = TypeVar("Opened", bound=Closable)
+Outer = TypeVar("Outer", bound=Outside)
 
 
 class Loading:
@@ -33,7 +42,7 @@ class Loading:
         self._closing = ExitStack()
         self._devices: dict[str, Device] = {}
         self._shared: dict[Hashable, Closable] = {}
-        self._needs: list[tuple[Callable[[], bool], str]] = []
+        self._outside: list[tuple[Outside, str]] = []
 
     def device(self, name: str) -> Device:
         """Return a device, opened at first use; raises LoadError where there is no such."""
@@ -62,14 +71,19 @@ class Loading:
         self._closing.callback(opened.close)
         return opened
 
-    def needs(self, is_up: Callable[[], bool], stage: str) -> None:
-        """Note what a stage cannot do without, and who knows whether it is there."""
-        self._needs.append((is_up, stage))
+    def outside(self, opened: Outer, stage: str) -> Outer:
+        """Take over what serves a stage from outside of this process."""
+        self._outside.append((opened, stage))
+        return self.own(opened)
 
-    @property
-    def down(self) -> list[str]:
-        """The stages that lack what they need, for now."""
-        return [stage for is_up, stage in self._needs if not is_up()]
+    def down(self) -> tuple[str, ...]:
+        """Return the stages that nothing serves for now."""
+        return tuple(stage for opened, stage in self._outside if not opened.is_up)
+
+    def stop(self) -> None:
+        """Close what serves from outside, whatever it is at."""
+        for opened, _ in self._outside:
+            opened.close()
 
     def close(self) -> None:
         self._shared.clear()

@@ -5,7 +5,7 @@ import traceback
 from .devices.device import DeviceError, ResidencyError
 from .flow import Work
 from .request import Code, Fault
-from .stage import StageError
+from .stage import StageError, StageGone
 
 
 def blame(error: Exception, work: Work, pipeline: str, row: int | None = None) -> Fault:
@@ -14,10 +14,13 @@ def blame(error: Exception, work: Work, pipeline: str, row: int | None = None) -
         return error
     code, message = Code.INTERNAL, f"a bug in headrace: {type(error).__name__}: {error}"
     cause: BaseException = error
+    detail = ""
     if isinstance(error, StageError):
         code, message = Code.FAILED, error.message
         row = error.row if row is None else row
         cause = error.__cause__ or error
+    elif isinstance(error, StageGone):
+        code, message, detail = error.code, error.message, error.detail
     elif isinstance(error, ResidencyError | DeviceError):
         code, message = Code.FAILED, str(error)
     if row is None and work.group.count == 1:
@@ -29,7 +32,7 @@ def blame(error: Exception, work: Work, pipeline: str, row: int | None = None) -
         stage=work.stage.name,
         item=work.group.path(row) if row is not None else (),
         place=work.place,
-        detail="".join(traceback.format_exception(cause)),
+        detail=detail or "".join(traceback.format_exception(cause)),
     )
     fault.__cause__ = cause
     return fault

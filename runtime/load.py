@@ -13,7 +13,7 @@ from ..compiler.plan import Plan
 from ..compiler.plan_walk import copies_of
 from .backend import Loading, load_backends
 from .devices.device import Device
-from .division import Share, divide
+from .division import divide
 from .shared import Shared
 from .stage import Stage
 from .transfer import TransferStage
@@ -83,10 +83,13 @@ class Stages:
         """Return a device, opened at first use."""
         return self._loading.device(name)
 
-    @property
-    def down(self) -> list[str]:
-        """The stages that cannot run for now, though they were loaded."""
-        return self._loading.down
+    def down(self) -> tuple[str, ...]:
+        """Return the stages that cannot run for now, though they were loaded."""
+        return self._loading.down()
+
+    def stop(self) -> None:
+        """End what runs in other processes, so that nobody waits for it; `close` follows."""
+        self._loading.stop()
 
     def close(self) -> None:
         """Give back devices and modules; nothing may run any more."""

@@ -36,9 +36,8 @@ def _function(segment: PythonSegment, loading: Loading) -> Callable[..., object]
     """Return what the stage calls: where `service.isolation` is set, something that asks a
     worker process; else what the source defines, or the instances of it."""
     if segment.service.isolation is not None:
-        pool = loading.own(Pool(program_of(segment, loading.blobs), segment.instances or 1))
-        loading.needs(lambda: pool.is_up, segment.name)
-        return pool
+        pool = Pool(program_of(segment, loading.blobs), segment.instances or 1)
+        return loading.outside(pool, segment.name)
     sources = loading.shared("python sources", Sources)
     function = sources.function(segment, loading.blobs[segment.source])
     if segment.instances is None:
