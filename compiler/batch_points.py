@@ -4,17 +4,20 @@ What a schedule says holds. Where it says nothing and the model was measured, ro
 when that makes them faster by `MARGIN`: those of one request, and those of several requests as
 well when a row gains more than its way through a queue costs. Without a profile no queue stands,
 and rows of one request share a run only in a pipeline that is declared `batch N`, whose caller
-already sends them together: on a CPU batching loses for most models.
+already sends them together: on a CPU batching loses for most models. Sizes that were measured go
+into those of their neighbours (`agree_sizes.py`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .graph import FunctionCall, Graph, ModelCall, Node, StageSettings
+from .agree_sizes import Agreed, agree_sizes
+from .graph import FunctionCall, Graph, ModelCall, Node, Region, StageSettings
 from .policies import Batching, Service
 from .policy_text import describe_batching
 from .profile import ModelTimes, gain_text, seconds_text
-from .stage_settings import device_of, settings_of
+from .stage_settings import calls_out, device_of, settings_of
 
 MARGIN: Final = 1.1
 """How many times as fast rows must be in a batch: less may be chance, and delays the first row."""
@@ -32,8 +35,45 @@ class BatchPoint:
     why: str
 
 
-def batch_point(graph: Graph, node: Node) -> BatchPoint:
-    """Return how rows meet at a model or function call."""
+def batch_points(graph: Graph) -> dict[Node, BatchPoint]:
+    """Return how rows meet at each model or function call."""
+    points = {node: _alone(graph, node) for node in _calls(graph.body)}
+    if graph.profile is None:
+        return points
+    measured: dict[Node, ModelTimes] = {}
+    given: dict[Node, int] = {}
+    for node, point in points.items():
+        if point.batching is None:
+            continue
+        times = _times(graph, node)
+        if times is not None and settings_of(graph, node).batching is None:
+            measured[node] = times
+        else:
+            given[node] = point.batching.maximum
+    for node, agreed in agree_sizes(graph, measured, given, MARGIN).items():
+        if agreed.by or agreed.against:
+            points[node] = _agreed(measured[node], agreed)
+    return points
+
+
+def _calls(region: Region) -> Iterable[Node]:
+    for node in region.nodes:
+        if calls_out(node):
+            yield node
+        for inner in node.regions:
+            yield from _calls(inner)
+
+
+def _agreed(times: ModelTimes, agreed: Agreed) -> BatchPoint:
+    others = ", ".join(dict.fromkeys(f"`{one.stage}`" for one in (*agreed.by, *agreed.against)))
+    why = f"to go with {others}" if agreed.by else f"goes with no batch of {others}"
+    batching = Batching(agreed.rows)
+    text = f"{describe_batching(batching)} ({gain_text(times)}; {why})"
+    return BatchPoint(batching, agreed.rows, text)
+
+
+def _alone(graph: Graph, node: Node) -> BatchPoint:
+    """Return what would be best for a call, whatever its neighbours do."""
     settings = settings_of(graph, node)
     times = _times(graph, node)
     measured = f", {gain_text(times)}" if times is not None else ""
@@ -72,7 +112,7 @@ def _measured(times: ModelTimes) -> BatchPoint:
     if saved < QUEUE_SECONDS:
         why = f"{figures}; {seconds_text(saved)} a row do not pay for a queue"
         return BatchPoint(None, best.rows, f"rows of a request together, up to {best.rows} ({why})")
-    batching = Batching(best.rows, 0.0, ())
+    batching = Batching(best.rows)
     return BatchPoint(batching, best.rows, f"{describe_batching(batching)} ({figures})")
 
 

@@ -12,6 +12,7 @@ give (`-> %4 when %5`). Dimensions of one name that are not one size are told ap
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from ..dsl.types import DimVar, DType, Type
 from ..stdlib.op import Literal
-from .batch_points import batch_point, service_of
+from .batch_points import BatchPoint, batch_points, service_of
 from .dimensions import rename_dims
 from .graph import (
     Constant,
@@ -33,6 +34,7 @@ from .graph import (
     ModelCall,
     Node,
     Region,
+    Together,
     Transfer,
     Try,
     Value,
@@ -58,7 +60,7 @@ class Line:
 
 def explain_graph(graph: Graph, directory: Path, *, placed: bool = False) -> str:
     """Return the text of a graph; with `placed`, devices and the headers of segments as well."""
-    writer = _Writer(graph, directory, placed)
+    writer = _Writer(graph, directory, placed, batch_points(graph) if placed else {})
     title = writer.title()
     count = len(graph.signature.params)
     writer.params(graph.body.params[:count], "")
@@ -72,6 +74,7 @@ class _Writer:
     graph: Graph
     directory: Path
     placed: bool
+    points: Mapping[Node, BatchPoint]
     lines: list[Line] = field(default_factory=list[Line])
     shown: dict[Value, str] = field(default_factory=dict[Value, str])
     made: int = 0
@@ -146,7 +149,7 @@ class _Writer:
 
     def _header(self, node: Node) -> tuple[str, ...]:
         """Return the line of a segment, and one of how it is served where something is said."""
-        point, settings = batch_point(self.graph, node), settings_of(self.graph, node)
+        point, settings = self.points[node], settings_of(self.graph, node)
         match node.kind:
             case FunctionCall(function=name):
                 what = f"python · {self.graph.function(name).location}"
@@ -200,6 +203,8 @@ def _what(node: Node, inputs: list[str]) -> str:
             return f"loop ({', '.join(inputs[1:])}) max {inputs[0]}"
         case Try(within=within):
             return "try" if within is None else f"try within {within:g} s"
+        case Together():
+            return f"together: {len(node.regions)} at once"
         case Emit():
             return f"emit {', '.join(inputs)}"
         case Transfer(device=device):
@@ -216,6 +221,8 @@ def _heading(node: Node, index: int) -> str:
             return f"case {' | '.join(literal_text(literal) for literal in cases[index])}"
         case Match():
             return "else"
+        case Together() if index:
+            return "and"
         case _:
             return ""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..dsl.types import DimVar, Field, Signature
-from .batch_points import batch_point, service_of
+from .batch_points import BatchPoint, batch_points, service_of
 from .dimensions import rename_dim, rename_dims
 from .graph import Blob, Check, FunctionCall, Graph, ModelCall, Node, OpCall
 from .places import place_of
@@ -20,6 +20,8 @@ class Segments:
     def __init__(self) -> None:
         self._numbers: dict[Segment, int] = {}
         self._blobs: dict[str, bytes] = {}
+        # of the graph that was asked for last: its calls come one after the other
+        self._points: tuple[Graph | None, dict[Node, BatchPoint]] = (None, {})
 
     @property
     def all(self) -> tuple[Segment, ...]:
@@ -49,7 +51,7 @@ class Segments:
                 raise AssertionError(f"`{node.stage}` is not a call")
 
     def _onnx(self, graph: Graph, node: Node, name: str, directory: Path) -> OnnxSegment:
-        model, point = graph.model(name), batch_point(graph, node)
+        model, point = graph.model(name), self._point(graph, node)
         settings, number = settings_of(graph, node), _Numbers()
         signature, checks = _renumbered(model.signature, model.checks, number)
         batching = point.batching
@@ -77,7 +79,7 @@ class Segments:
         )
 
     def _python(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
-        function, point = graph.function(name), batch_point(graph, node)
+        function, point = graph.function(name), self._point(graph, node)
         settings = settings_of(graph, node)
         signature, _ = _renumbered(function.signature, (), _Numbers())
         return PythonSegment(
@@ -96,7 +98,7 @@ class Segments:
         )
 
     def _python_model(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
-        model, point = graph.model(name), batch_point(graph, node)
+        model, point = graph.model(name), self._point(graph, node)
         settings = settings_of(graph, node)
         signature, checks = _renumbered(model.signature, model.checks, _Numbers())
         path, _, attribute = model.location.rpartition(":")
@@ -116,6 +118,11 @@ class Segments:
             device=settings.device or graph.settings.device or CPU,
             service=service_of(settings, point),
         )
+
+    def _point(self, graph: Graph, node: Node) -> BatchPoint:
+        if self._points[0] is not graph:
+            self._points = (graph, batch_points(graph))
+        return self._points[1][node]
 
     def _keep(self, blob: Blob | None, node: Node) -> str:
         if blob is None:

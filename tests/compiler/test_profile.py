@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.compiler.batch_points import BatchPoint, batch_point
+from headrace.compiler.batch_points import BatchPoint, batch_points
 from headrace.compiler.explain import explain_plan
 from headrace.compiler.graph import Graph, ModelCall, Settings, StageSettings
 from headrace.compiler.policies import Batching
@@ -44,7 +44,7 @@ def made(
 
 def decided(graph: Graph) -> BatchPoint:
     (node,) = [node for node in graph.body.nodes if isinstance(node.kind, ModelCall)]
-    return batch_point(graph, node)
+    return batch_points(graph)[node]
 
 
 def test_rows_meet_where_a_batch_was_found_to_pay(make: GraphMaker) -> None:
