@@ -17,14 +17,17 @@ from ..compiler.plan import OnnxSegment, OpSegment, Segment
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One run may take `threads` of `cores`; with `spin` those that wait do so busily."""
+    """One run may take `threads` of `cores`, of those numbered `cpus` where there are any; with
+    `spin` threads that wait do so busily."""
 
     threads: int
     cores: int
     spin: bool = False
+    cpus: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"threads {self.threads} of {self.cores} cores"
+        on = f", on {', '.join(map(str, self.cpus))}" if self.cpus else ""
+        return f"threads {self.threads} of {self.cores} cores{on}"
 
 
 def divide(
@@ -40,7 +43,9 @@ def divide(
         threads = 1 + max(0, cores - at_once) // max(1, min(models, at_once))
     spin = models == 1 and workers == 1  # one that spins takes a core from all others
     return [
-        Share(_threads(one, threads), cores, spin) if isinstance(one, OnnxSegment) else None
+        Share(_threads(one, threads), cores, spin, one.service.cpus)
+        if isinstance(one, OnnxSegment)
+        else None
         for one in segments
     ]
 

@@ -56,7 +56,7 @@ class EngineConfig:
 
     def loading(self) -> LoadConfig:
         """Return what a plan is loaded for."""
-        return LoadConfig(self.worker_threads(), self.intra_op_threads, self.tensorrt)
+        return LoadConfig(self.worker_threads(), self.intra_op_threads, self.tensorrt, warm=True)
 
 
 class Engine:
@@ -398,7 +398,9 @@ class Engine:
     @property
     def unready(self) -> tuple[str, ...]:
         """Why it cannot answer at this moment, each reason a sentence; none when it can."""
-        return ("it is closed",) if self._closed else ()
+        if self._closed:
+            return ("it is closed",)
+        return tuple(f"the workers of stage `{one}` are down" for one in self._stages.down())
 
     @property
     def metrics(self) -> Snapshot:
@@ -410,6 +412,7 @@ class Engine:
         self._closed = True
         for sequences in self.sequences.values():
             sequences.close()
+        self._stages.stop()
         with self._starting:
             workers, self._workers = self._workers, None
         if workers is not None:

@@ -5,18 +5,20 @@ kind of segment takes is known to its backend alone.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..compiler.plan import Plan
+from ..compiler.plan import OpSegment, Plan, Segment
 from ..compiler.plan_walk import copies_of
 from .backend import Loading, load_backends
 from .devices.device import Device
 from .division import divide
+from .load_error import NO_CORE, LoadError
 from .shared import Shared
 from .stage import Stage
 from .transfer import TransferStage
+from .warmup import warm_up
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with how many stages are loaded, how many there are, and the name of the next."""
@@ -26,11 +28,13 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 class LoadConfig:
     """For whom a plan is loaded: so many `workers` run its stages at one time, and a run of a
     model takes `threads` where its schedule does not say (None: the cores are divided).
-    `tensorrt` gives what runs on a GPU to TensorRT."""
+    `tensorrt` gives what runs on a GPU to TensorRT; with `warm` stages are warmed up as their
+    schedule says."""
 
     workers: int = 1
     threads: int | None = 1
     tensorrt: bool = False
+    warm: bool = False
 
 
 class Stages:
@@ -47,24 +51,28 @@ class Stages:
         """`shared` is what this plan has in common with others. Raises LoadError where this machine
         cannot run the plan; nothing stays open then."""
         config = config or LoadConfig()
-        cores = len(os.sched_getaffinity(0))
+        cores = sorted(os.sched_getaffinity(0))
         self._loading = Loading(dict(plan.blobs), tensorrt=config.tensorrt, store=shared)
-        self.shares = divide(plan.segments, cores, config.workers, config.threads)
+        self.shares = divide(plan.segments, len(cores), config.workers, config.threads)
         self.all: list[Stage] = []
         self._transfers: dict[str, Stage] = {}
         try:
-            self._open(plan, progress)
+            for segment in plan.segments:
+                _check_cores(segment, cores)
+            self._open(plan, progress, config.warm)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, plan: Plan, progress: Progress | None) -> None:
+    def _open(self, plan: Plan, progress: Progress | None, warm: bool) -> None:
         backends = load_backends()
         for segment, share in zip(plan.segments, self.shares, strict=True):
             if progress is not None:
                 progress(len(self.all), len(plan.segments), segment.name)
-            backend = backends[type(segment)]
-            self.all.append(backend.open(segment, len(self.all), share, self._loading))
+            stage = backends[type(segment)].open(segment, len(self.all), share, self._loading)
+            self.all.append(stage)
+            if warm and not isinstance(segment, OpSegment):
+                warm_up(segment, stage, self.device(segment.device))
         for pipeline in plan.pipelines:
             kept = [one.device for one in pipeline.states if one.device != "cpu"]
             for device in (*copies_of(pipeline.body), *kept):
@@ -94,3 +102,18 @@ class Stages:
     def close(self) -> None:
         """Give back devices and modules; nothing may run any more."""
         self._loading.close()
+
+
+def _check_cores(segment: Segment, cores: Sequence[int]) -> None:
+    """Raise LoadError where a stage is pinned to a core that this process may not use."""
+    if isinstance(segment, OpSegment):
+        return
+    missing = [str(cpu) for cpu in segment.service.cpus if cpu not in cores]
+    if missing:
+        there = ", ".join(map(str, cores))
+        raise LoadError(
+            NO_CORE,
+            f"stage `{segment.name}`, {segment.place}: its `cpus` name {', '.join(missing)}, and "
+            f"this process may use {there}",
+            "name others in the schedule, or start the process where these are allowed",
+        )

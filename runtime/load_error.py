@@ -2,10 +2,10 @@
 
 from ..dsl.diagnostic import Refusal
 
-NO_DEVICE, NO_RUNTIME, TWO_RUNTIMES, BAD_SOURCE, BAD_MODEL, NO_OP = (
-    f"HR{number}" for number in range(501, 507)
+NO_DEVICE, NO_RUNTIME, TWO_RUNTIMES, BAD_SOURCE, BAD_MODEL, NO_OP, NO_CORE, NO_WARMUP = (
+    f"HR{number}" for number in range(501, 509)
 )
 
 
 class LoadError(Refusal):
-    """`code` is HR501 to HR506; `help` says what to install or do."""
+    """`code` is HR501 to HR508; `help` says what to install or do."""

@@ -4,19 +4,24 @@ A provider that is missing is an error that names the extra to install; a GPU se
 place a node on the CPU. Sessions may be run by several threads at once.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import PurePath
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import numpy as np
 
 from ..stdlib.op import Array
 from .devices.device import Device, View
+from .division import Share
 from .load_error import BAD_MODEL, NO_RUNTIME, TWO_RUNTIMES, LoadError
 
 _PACKAGES: Final = ("onnxruntime", "onnxruntime-gpu")
+Feeds = TypeVar("Feeds")
+Results = TypeVar("Results")
+
 _SHOWN: Final = 500  # characters of what ONNX Runtime says
 _INSTALL: Final = "pip install 'headrace[cpu]' (or 'headrace[gpu]')"
 
@@ -29,22 +34,22 @@ class OnnxSession:
         model: bytes,
         output_names: Sequence[str],
         device: Device,
-        intra_op_threads: int,
+        share: Share,
         *,
-        spin: bool,
         tensorrt: bool = False,
     ) -> None:
-        """`spin` lets idle threads of the session wait busily, which pays for one session only.
-
-        `tensorrt` gives what runs on a GPU to TensorRT first; what it cannot take goes to CUDA.
-        """
+        """`tensorrt` gives what runs on a GPU to TensorRT; what that cannot take goes to CUDA."""
         runtime = _import_runtime()
         options = runtime.SessionOptions()
-        options.intra_op_num_threads = intra_op_threads
+        options.intra_op_num_threads = share.threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        if not spin:
+        if not share.spin:
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        if share.cpus and share.threads > 1:
+            cores = ",".join(str(cpu + 1) for cpu in share.cpus)  # it counts them from 1
+            each = ";".join([cores] * (share.threads - 1))  # and leaves out the thread that calls
+            options.add_session_config_entry("session.intra_op_thread_affinities", each)
         providers = choose_providers(runtime.get_available_providers(), device.name, tensorrt)
         if providers[0] != "CPUExecutionProvider":
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
@@ -57,6 +62,8 @@ class OnnxSession:
             self._session.run, self._names, run_options=self._options
         )
         """Run on host arrays; results are in the order of `output_names`."""
+        if share.cpus:
+            self.run = partial(pinned, share.cpus, self.run)
 
     def close(self) -> None:
         """Nothing to do: ONNX Runtime frees a session with the last stage that can run it."""
@@ -93,6 +100,16 @@ class OnnxSession:
         for view in made:
             device.written(view)
         return made
+
+
+def pinned(cpus: Sequence[int], run: Callable[[Feeds], Results], feeds: Feeds) -> Results:
+    """Run with the calling thread on these cores; it may go back to where it was."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        return run(feeds)
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 class Addressable(Device, Protocol):

@@ -1,20 +1,43 @@
-"""Rows made up from a signature, to run a model with where no sample is at hand."""
+"""Rows made up from a signature, to run a stage with where no sample is at hand."""
+
+from typing import cast
 
 import numpy as np
 
-from ..compiler.plan import OnnxSegment
-from ..dsl.types import DType, OptionalType, TensorType, Type
+from ..compiler.plan import Check, OnnxSegment, PythonSegment
+from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
-from ..stdlib.op import Array
+from ..stdlib.op import Array, Item
 from .rows import Value
-from .shapes import Bindings, evaluate, names
+from .shapes import Bindings, evaluate, failed, names
 from .stage import StageError
 
+_MOST = 4096
+"""The largest size that is tried for dimensions that are only named."""
 
-def stand_ins(segment: OnnxSegment, size: int, seed: int = 0) -> list[Value]:
-    """Return one row of a model, its named sizes at `size`; the same one for a seed every time.
 
-    Raises StageError for types that no model takes as a tensor.
+def smallest(segment: OnnxSegment | PythonSegment) -> int:
+    """Return the smallest size of all named dimensions at which the stage's checks hold."""
+    signature = segment.signature
+    found = names(field.type for field in (*signature.params, *signature.results))
+    for size in range(1, _MOST + 1):
+        bindings: Bindings = dict.fromkeys(found, size)
+        if not any(_fails(check, bindings) for check in segment.checks):
+            return size
+    return 1  # its run will say what does not hold
+
+
+def _fails(check: Check, bindings: Bindings) -> bool:
+    try:
+        return failed(check, bindings) is not None
+    except KeyError:  # of a size that is known when it has run
+        return False
+
+
+def stand_ins(segment: OnnxSegment | PythonSegment, size: int, seed: int = 0) -> list[Value]:
+    """Return one row of a stage, its named sizes at `size`; the same one for a seed every time.
+
+    Raises StageError for types that cannot be made up.
     """
     kinds = [field.type for field in segment.signature.params]
     bindings: Bindings = dict.fromkeys(names(kinds), size)
@@ -30,6 +53,8 @@ def _stand_in(kind: Type, bindings: Bindings, size: int, random: np.random.Gener
             found = (evaluate(dim, bindings) for dim in dims)
             shape = tuple(size if one is None else one for one in found)
             return _filled(dtype, shape, random)
+        case ListType(item=item):
+            return [cast("Item", _stand_in(item, bindings, size, random))]  # on the host
         case _:
             raise StageError(f"a {kind} cannot be made up: give a sample")
 

@@ -20,8 +20,7 @@ def open_onnx(segment: OnnxSegment, index: int, share: Share, loading: Loading) 
             loading.blobs[segment.model],
             segment.output_names,
             device,
-            share.threads,
-            spin=share.spin,
+            share,
             tensorrt=loading.tensorrt,
         )
 

@@ -1,12 +1,17 @@
 """`headrace explain`: what the compiler made of a program and why, or what a code means."""
 
+import os
 import re
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from ..dsl.nearest import nearest
 from . import _files
 from .command import Command, Exit, UsageError
 from .console import Console
+
+if TYPE_CHECKING:
+    from ..compiler.plan import Plan
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -44,8 +49,21 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     elif arguments.stage is not None:
         console.print(explain(plan, arguments.stage))
     else:
-        console.print(explain(plan))
+        console.print(explain(plan) + _threads(plan))
     return Exit.GOOD
+
+
+def _threads(plan: "Plan") -> str:
+    """Return how a server on this machine divides its cores among the models."""
+    from ..runtime.division import divide
+
+    cores = len(os.sched_getaffinity(0))
+    shares = divide(plan.segments, cores, cores)
+    found = zip(plan.segments, shares, strict=True)
+    models = dict.fromkeys((one.name, share) for one, share in found if share)
+    width = max((len(name) for name, _ in models), default=0)
+    lines = [f"  {name:<{width}}  {share}\n" for name, share in models]
+    return "".join([f"served on this machine, with workers {cores}\n", *lines]) if lines else ""
 
 
 def _diff(arguments: Namespace, console: Console) -> Exit:
@@ -76,8 +94,9 @@ def _page(code: str) -> str:
 COMMAND = Command(
     "explain",
     "show what was compiled and why, or what a code such as HR203 means",
-    "Prints the plan, one line a step, with types, devices and batches; with --stage the graph as\n"
-    "it was before and after each pass; with --why-not what a pass left as it was.",
+    "Prints the plan, one line a step, with types, devices and batches, and how many threads each\n"
+    "model has on this machine; with --stage the graph as it was before and after each pass; with\n"
+    "--why-not what a pass left as it was.",
     _arguments,
     _run,
 )

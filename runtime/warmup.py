@@ -1,0 +1,55 @@
+"""Runs of made-up rows when a plan is loaded, so that no request pays for the first of its size."""
+
+from collections.abc import Sequence
+
+from ..compiler.plan import OnnxSegment, PythonSegment
+from .devices.device import Device
+from .load_error import NO_WARMUP, LoadError
+from .metrics import StageCell
+from .rows import Rows, Value, as_array
+from .stage import Stage, StageError, StageGone
+from .stand_ins import smallest, stand_ins
+
+
+def warm_up(segment: OnnxSegment | PythonSegment, stage: Stage, device: Device) -> None:
+    """Run a stage once with each of its `warmup` numbers of rows, each instance of it; raises
+    LoadError when one fails. What it takes is not counted."""
+    host = isinstance(segment, PythonSegment)
+    for rows in segment.service.warmup:
+        items: list[Value] = []
+        try:
+            items = stand_ins(segment, smallest(segment))
+            values = items if host else [device.upload(as_array(item)) for item in items]
+            for _ in range((segment.instances or 1) if host else 1):
+                columns = _columns(segment, values, rows)
+                stage.run_together(columns, rows, StageCell())
+        except (StageError, StageGone) as error:
+            shown = ", ".join(
+                f"`{field.name}` {_shown(item)}"
+                for field, item in zip(segment.signature.params, items, strict=False)
+            )
+            row = "row" if rows == 1 else "rows"
+            raise LoadError(
+                NO_WARMUP,
+                f"stage `{segment.name}`, {segment.place}: its run with {rows} {row} of "
+                f"{shown or 'its inputs'} at loading fails: {error.message}",
+                "leave `warmup` out, or say in its signature which sizes it takes",
+            ) from error
+
+
+def _columns(
+    segment: OnnxSegment | PythonSegment, values: Sequence[Value], rows: int
+) -> list[Rows]:
+    """Return columns of equal rows, anew for each run: a column keeps its stack."""
+    axes = segment.input_axes if isinstance(segment, OnnxSegment) else [0] * len(values)
+    return [
+        Rows.shared(value, rows) if axis is None else Rows.of([value] * rows)
+        for value, axis in zip(values, axes, strict=True)
+    ]
+
+
+def _shown(item: Value) -> str:
+    if isinstance(item, list):
+        return f"a list of {_shown(item[0])}"
+    array = as_array(item)
+    return f"{array.dtype}{list(array.shape)}"

@@ -1,0 +1,81 @@
+"""A stage is warmed up when its plan is loaded, with as many rows as its schedule says."""
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.compiler.plan import Check, OnnxSegment, PythonSegment, Service
+from headrace.dsl.types import DimArith, DimVar
+from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.load_error import LoadError
+from headrace.runtime.stand_ins import smallest
+from tests.runtime.plans import PlanMaker, add_model, block, call, fields
+
+X, Y = fields(x="f32[N]"), fields(y="f32[N]")
+
+
+def engine_of(maker: PlanMaker, *rows: int, **changes: object) -> Engine:
+    (segment,) = maker.segments
+    assert isinstance(segment, OnnxSegment | PythonSegment)
+    maker.segments[0] = replace(segment, service=Service(warmup=rows), **changes)  # type: ignore[arg-type]
+    maker.pipeline(
+        "p",
+        segment.signature.params,
+        segment.signature.results,
+        block([0], [call(0, [0], [1])], [1]),
+    )
+    return Engine(maker.plan(), EngineConfig(workers=1, intra_op_threads=1))
+
+
+COUNTING = """
+SEEN = []
+class M:
+    def __init__(self):
+        self.number = len([one for one in SEEN if one == "made"])
+        SEEN.append("made")
+    def __call__(self, x):
+        SEEN.append((self.number, x.shape))
+        return x
+"""
+
+
+def test_each_instance_of_a_python_model_runs_each_number_of_rows_before_the_engine_is_ready() -> (
+    None
+):
+    import sys
+
+    maker = PlanMaker()
+    maker.python("M", COUNTING, X, Y, batched=True)
+    engine = engine_of(maker, 1, 3, instances=2, group=4)
+    (module,) = [one for name, one in sys.modules.items() if name.startswith("headrace_source_")]
+    runs = [one for one in module.SEEN if one != "made"]
+    assert runs == [(0, (1, 1)), (1, (1, 1)), (0, (3, 1)), (1, (3, 1))]
+    assert engine.metrics.stage("M").executions == 0  # nobody asked for them
+    engine.close()
+
+
+def test_named_sizes_are_the_smallest_that_the_checks_of_a_stage_allow() -> None:
+    size = DimVar("N")
+    check = Check(DimArith("%", size, 32), "==", 0, "N % 32 == 0")
+    maker = PlanMaker()
+    maker.onnx("m", add_model(1.0), X, Y, checks=(check,))
+    maker.onnx("free", add_model(1.0), X, Y)
+    limited, free = maker.segments
+    assert isinstance(limited, OnnxSegment)
+    assert isinstance(free, OnnxSegment)
+    assert (smallest(limited), smallest(free)) == (32, 1)
+
+
+def test_a_stage_that_fails_when_it_is_warmed_up_does_not_load_and_says_with_what() -> None:
+    maker = PlanMaker()
+    maker.onnx("m", add_model(1.0, 3), X, Y)
+    said = r"stage `m`, .*its run with 2 rows of `x` float32\[1\] at loading fails: the model f"
+    with pytest.raises(LoadError, match=said) as caught:
+        engine_of(maker, 2)
+    assert caught.value.code == "HR508"
+
+
+def test_nothing_is_run_at_loading_without_being_asked_for() -> None:
+    maker = PlanMaker()
+    maker.onnx("m", add_model(1.0, 3), X, Y)
+    engine_of(maker).close()
