@@ -62,9 +62,10 @@ def _verify(graph: Graph) -> None:
     if len(graph.defaults) != len(signature.params):
         raise GraphError(f"{len(graph.defaults)} defaults for {len(signature.params)} parameters")
     kept = tuple(state.field for state in graph.states)
-    if kept and graph.idle is None:
+    if (kept or graph.controls) and graph.idle is None:
         raise GraphError("keeps state and is not per sequence")
-    _require_fields("the body's parameters", graph.body.params, (*signature.params, *kept))
+    taken = (*signature.params, *graph.controls, *kept)
+    _require_fields("the body's parameters", graph.body.params, taken)
     _Walk(graph).region(graph.body)
     results = () if graph.stream else signature.results
     _require_fields("the body's results", graph.body.results, (*results, *kept))

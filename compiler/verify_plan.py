@@ -135,8 +135,10 @@ def _verify_pipeline(pipeline: PipelinePlan, segments: tuple[Segment, ...]) -> N
     require(not body.captures, "the outermost block captures")
     kept = len(pipeline.states)
     require(pipeline.idle is None or pipeline.idle > 0, "states are kept for no time")
-    require(not kept or pipeline.idle is not None, "states without a sequence")
-    require(len(body.params) == len(pipeline.parameters) + kept, "parameters and slots differ")
+    told = len(pipeline.controls)
+    require(not kept + told or pipeline.idle is not None, "states without a sequence")
+    taken = len(pipeline.parameters) + told + kept
+    require(len(body.params) == taken, "parameters and slots differ")
     results = kept if pipeline.stream else len(pipeline.results) + kept
     require(len(body.results) == results, "results and slots differ")
     for step in steps_of(body):

@@ -1,6 +1,7 @@
 """The inline driver: the caller's thread runs every stage as a flow asks for it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeAlias
 
 from ..stdlib.op import Item
 from .accept import Presenter
@@ -10,6 +11,8 @@ from .metrics import Tally
 from .prepared import Prepared, present
 from .request import Fault
 from .rows import Rows
+
+Emitted: TypeAlias = Generator[dict[str, Item], None, list[Rows]]
 
 
 class Inline:
@@ -35,10 +38,11 @@ class Inline:
             raise AssertionError("a pipeline that is no stream has emitted")
         return reached
 
-    def emitted(self, flow: Flow, presenters: Sequence[Presenter]) -> Iterator[dict[str, Item]]:
-        """Run the flow of a stream; yield what it emits."""
+    def emitted(self, flow: Flow, presenters: Sequence[Presenter]) -> Emitted:
+        """Run the flow of a stream; yield what it emits, and return what it gives in the end."""
         while isinstance(reached := self._next(flow), Emission):
             yield present(presenters, reached.columns)
+        return reached
 
     def _next(self, flow: Flow) -> list[Rows] | Emission:
         """Run a flow, from its start or its last emission, to the next or to its results."""

@@ -10,11 +10,12 @@ from ..stdlib.op import Item
 from .accept import Acceptor, Presenter, show_signature
 from .bind import bind_block
 from .flow import ONE, Block, Flow, Group
+from .in_sequence import FIRST, initial_states, walk_in_sequence
 from .op_stage import OpStage
 from .prune import prune
 from .request import InSequence, RequestError
 from .rows import Rows
-from .sequences import Turn
+from .sequences import States, Turn
 from .stage import Stage
 from .turns import Sequences
 
@@ -56,6 +57,11 @@ class Prepared:
 
     def ask(self, sequence: InSequence | None) -> tuple[Sequences, Turn]:
         """Give a request its turn in its sequence; raises Fault when it cannot have one."""
+        sequences, sequence = self.require(sequence)
+        return sequences, sequences.ask(sequence)
+
+    def require(self, sequence: InSequence | None) -> tuple[Sequences, InSequence]:
+        """Raise RequestError where a sequence is named and none is kept, or the reverse."""
         if sequence is None and self.sequences is not None:
             raise RequestError(
                 f"`{self.plan.name}` keeps state for a sequence, and this request names none: give "
@@ -68,11 +74,33 @@ class Prepared:
                 f"`{self.plan.name}` keeps nothing for a sequence; leave out sequence_id",
                 pipeline=self.plan.name,
             )
-        return self.sequences, self.sequences.ask(sequence)
+        return self.sequences, sequence
 
     def start(self, columns: list[Rows], block: Block) -> Flow:
         """Return the walk of one request."""
         return block.start(columns, self.group(columns))
+
+    def start_turn(self, turn: Turn, columns: list[Rows], block: Block) -> Flow:
+        """Return the walk of a request of a sequence, which begins when its turn has come."""
+        sequences = self.sequences
+        assert sequences is not None
+        return self._walk(turn.sequence, lambda: sequences.begin(turn), columns, block)
+
+    def start_first(self, columns: list[Rows], block: Block) -> Flow:
+        """Return the walk of one request; the first of a sequence where there are any."""
+        if self.plan.idle is None:
+            return self.start(columns, block)
+        return self._walk(FIRST, lambda: initial_states(self.plan), columns, block)
+
+    def _walk(
+        self,
+        sequence: InSequence,
+        begin: Callable[[], States],
+        columns: list[Rows],
+        block: Block,
+    ) -> Flow:
+        group = self.group(columns)
+        return walk_in_sequence(self.plan, block, columns, sequence, begin, self._transfer, group)
 
     def group(self, columns: list[Rows]) -> Group:
         """Return the rows of one request."""

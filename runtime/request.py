@@ -66,6 +66,15 @@ def _restored(kind: type[Fault], args: tuple[object, ...], fields: dict[str, obj
     return fault
 
 
+class Dropped(Fault):
+    """A request that could not have been answered in time any more, given up before it ran on."""
+
+    def __init__(
+        self, message: str, *, pipeline: str, stage: str | None = None, place: Place | None = None
+    ) -> None:
+        super().__init__(Code.DEADLINE, message, pipeline=pipeline, stage=stage, place=place)
+
+
 class EngineClosed(Fault):
     """The engine takes no more requests, and has done nothing of this one: another may do it."""
 

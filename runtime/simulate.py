@@ -81,7 +81,7 @@ class Simulation:
         self.now = 0.0
         self._random = random.Random(seed)
         self._cost, self._free = cost, workers
-        self._stages = Stages(plan, 1, alone=False, progress=None)
+        self._stages = Stages(plan)
         self._pipelines = {
             pipeline.name: Prepared(
                 pipeline,
@@ -119,8 +119,8 @@ class Simulation:
         deadline = pipeline.deadline(self.now, request.deadline)
         flow, turn = pipeline.start(columns, block), None
         if pipeline.sequences is not None:
-            kept, turn = pipeline.ask(request.sequence)
-            flow = kept.start(turn, block, columns, pipeline.group(columns))
+            _, turn = pipeline.ask(request.sequence)
+            flow = pipeline.start_turn(turn, columns, block)
         level = request.priority or 1
         task = Task(pipeline, flow, presenters, outcome, deadline, level, self.now, turn)
         outcome.task = task
@@ -194,6 +194,12 @@ class Simulation:
             times.append(due)
         if (expiry := self._scheduler.next_expiry()) is not None:
             times.append(expiry)
+        for pipeline in self._pipelines.values():
+            sequences = pipeline.sequences  # who waits for a place waits for another's silence
+            if sequences is None or not sequences.waiting:
+                continue
+            if (expiry := sequences.next_expiry()) is not None:
+                times.append(expiry)
         return min(times, default=None)
 
     def _start(self) -> None:
@@ -238,6 +244,9 @@ class Simulation:
             self._answer(strand.task, reached)
 
     def _expire(self) -> None:
+        for pipeline in self._pipelines.values():
+            if pipeline.sequences is not None:
+                pipeline.sequences.expire()
         for task, fault in self._scheduler.expire(self.now):
             self._answer(task, fault)
 

@@ -66,7 +66,7 @@ class Workers:
         One whose turn in its sequence has not come is parked until it has.
         """
         sequences, turn = task.pipeline.sequences, task.turn
-        if sequences is not None and turn is not None and not sequences.is_first(turn):
+        if sequences is not None and turn is not None and not sequences.may_begin(turn):
             self._park(task)
             if sequences.ready(turn, partial(self._unpark, task)):
                 self._unpark(task)
@@ -263,6 +263,8 @@ class Workers:
         while (over := self._next_expired()) is not None:
             for task, fault in over:
                 self._end(task, fault, self._metrics.tally())
+            for sequences in self._sequences:
+                sequences.expire()  # without the lock, as it may let others go
 
     def _next_expired(self) -> "list[tuple[Task, Fault]] | None":
         with self._lock:
@@ -271,10 +273,9 @@ class Workers:
                 over = self._scheduler.expire(now)
                 if self._scheduler.has_job(now):
                     self._work.notify()  # what a `try` has given up goes on
-                if over:
+                silent = [one.next_expiry() for one in self._sequences]
+                if over or any(at is not None and at <= now for at in silent):
                     return over
-                for sequences in self._sequences:
-                    sequences.expire()
                 self._alarm = self._next_limit()
                 wait = None if self._alarm is None else max(0.0, self._alarm - now)
                 self._limit.wait(wait)

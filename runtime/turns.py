@@ -1,105 +1,208 @@
 """The sequences of one pipeline, shared by threads and by engines: a lock around their store.
 
-Whoever finishes a turn calls the `go` of the next one, without the lock.
+Whoever lets a turn come calls its `go`, without the lock.
 """
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
 from ..compiler.plan import PipelinePlan
 from ..stdlib.op import Item
-from .flow import Block, Flow, Group
 from .literals import literal_item
-from .request import Code, Fault, InSequence
+from .request import Code, EngineClosed, Fault, InSequence, RequestError
 from .rows import Rows, Value
-from .sequences import Key, SequenceStore, Turn
+from .sequences import Key, Places, SequenceStore, States, Turn
+
+_IDS: Final = {"id": (str, "texts"), "number": (int, "whole numbers")}
+"""What ids are where a pipeline reads them, by what it calls them."""
 
 
 class Sequences:
-    """`clock` is the engine's; `most` bounds how many sequences are kept at once."""
+    """`clock` is the engine's; `most` bounds how many sequences live at once where the schedule
+    says nothing."""
 
     def __init__(self, pipeline: PipelinePlan, most: int, clock: Callable[[], float]) -> None:
-        initial = [Rows.one(literal_item(one.initial, one.field.type)) for one in pipeline.states]
-        assert pipeline.idle is not None
-        self._store = SequenceStore(pipeline.name, initial, pipeline.idle, most)
+        initial = [literal_item(one.initial, one.field.type) for one in pipeline.states]
+        self._store = SequenceStore(pipeline.name, initial, places_of(pipeline, most))
+        self._pipeline, self._clock = pipeline.name, clock
+        self._ids = next((_IDS[one.name] for one in pipeline.controls if one.name in _IDS), None)
         self._lock = threading.Lock()
-        self._clock = clock
+        self._fewer = threading.Condition(self._lock)
+        self._retired = False
+        self._callers: set[threading.Event] = set()
+        self._closed = False
 
     def __len__(self) -> int:
-        """Return how many sequences are known."""
+        """Return how many sequences live."""
         with self._lock:
             return len(self._store)
 
+    @property
+    def waiting(self) -> int:
+        """How many sequences wait for a place."""
+        with self._lock:
+            return self._store.waiting
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the ids of its sequences are to be numbers."""
+        return self._ids == _IDS["number"]
+
     def ask(self, sequence: InSequence) -> Turn:
         """Give a request its turn; raises Fault when it cannot have one. `finish` must follow."""
+        if self._ids is not None and not isinstance(sequence.id, self._ids[0]):
+            raise RequestError(
+                f"the ids of its sequences are {self._ids[1]}, for it reads them; "
+                f"{sequence.id!a} is none",
+                pipeline=self._pipeline,
+            )
+        self.expire()
         with self._lock:
-            return self._store.ask(sequence, self._clock())
+            if self._retired and sequence.start and sequence.id not in self._store:
+                raise EngineClosed
+            return self._store.ask(sequence)
 
-    def is_first(self, turn: Turn) -> bool:
-        """Whether all requests before this one are finished; once so, it stays so."""
+    def knows(self, key: Key) -> bool:
+        """Whether a sequence lives, or waits to."""
         with self._lock:
-            return self._store.is_first(turn)
+            return key in self._store
+
+    def retire(self) -> None:
+        """Let no further sequence begin: `ask` raises EngineClosed. Those that live go on."""
+        with self._lock:
+            self._retired = True
+
+    def wait_until_empty(self) -> None:
+        """Wait until all sequences have ended or fallen silent, or nothing is served any more."""
+        while True:
+            self.expire()
+            with self._lock:
+                if self._closed or not (len(self._store) or self._store.waiting):
+                    return
+                until = self._store.next_expiry()
+                wait = None if until is None else max(0.0, until - self._clock())
+                self._fewer.wait(wait)
+
+    def may_begin(self, turn: Turn) -> bool:
+        """Whether a turn has come; once so, it stays so."""
+        with self._lock:
+            return self._store.may_begin(turn)
 
     def ready(self, turn: Turn, go: Callable[[], None]) -> bool:
-        """Whether a turn has come; if not, `go` is called by whoever finishes the one before."""
+        """Whether a turn has come; if not, `go` is called by whoever lets it come."""
         with self._lock:
-            if self._store.is_first(turn):
+            if self._store.may_begin(turn):
                 return True
             turn.go = go
             return False
 
     def wait(self, turn: Turn, deadline: float | None) -> None:
-        """Wait until a turn has come; raises Fault when it is too late by then."""
+        """Wait until a turn has come; raises Fault when it is too late by then.
+
+        It forgets what is silent for too long itself: there may be nobody else to do so.
+        """
         come = threading.Event()
         if self.ready(turn, come.set):
             return
-        timeout = None if deadline is None else max(0.0, deadline - self._clock())
-        if not come.wait(timeout):
-            raise Fault(Code.DEADLINE, "the time was up while earlier requests of its sequence ran")
+        with self._lock:
+            self._callers.add(come)
+        try:
+            while not self.may_begin(turn):
+                self._wait(come, deadline)
+        finally:
+            with self._lock:
+                self._callers.discard(come)
 
-    def begin(self, turn: Turn) -> Sequence[Rows]:
+    def _wait(self, come: threading.Event, deadline: float | None) -> None:
+        """Wait once, until something has happened or its time has come."""
+        now, times = self._clock(), [self.next_expiry(), deadline]
+        if self._closed:
+            raise Fault(Code.UNAVAILABLE, "the engine was closed", pipeline=self._pipeline)
+        if deadline is not None and now >= deadline:
+            raise Fault(
+                Code.DEADLINE,
+                "the time was up before its turn in its sequence had come",
+                pipeline=self._pipeline,
+            )
+        until = min((time for time in times if time is not None), default=None)
+        come.wait(None if until is None else max(0.0, until - now))
+        self.expire()
+
+    def begin(self, turn: Turn) -> States:
         """Return the states that a request begins with; raises Fault when there are none."""
         with self._lock:
             return self._store.begin(turn)
 
     def finish(self, turn: Turn, left: Sequence[Rows] | None) -> None:
-        """Keep what a request leaves (None: it failed) and let the next one go."""
-        values = None if left is None else [Rows.one(copied(column.item(0))) for column in left]
+        """Keep what a request leaves (None: it failed) and let those go whose turn has come."""
+        values = None if left is None else tuple(copied(column.item(0)) for column in left)
+        now = self._clock()
         with self._lock:
-            following = self._store.finish(turn, values, self._clock())
-            go = None if following is None else following.go
-        if go is not None:
-            go()
+            going = self._store.finish(turn, values, now)
+            self._tell_fewer()
+        _let_go(going)
 
     def end(self, key: Key) -> None:
         """Forget a sequence once those of its requests that are under way are finished."""
         with self._lock:
-            self._store.end(key)
+            going = self._store.end(key)
+            self._tell_fewer()
+        _let_go(going)
 
     def expire(self) -> None:
         """Forget the sequences that have been silent for too long."""
+        now = self._clock()
         with self._lock:
-            self._store.expire(self._clock())
+            going = self._store.expire(now)
+        _let_go(going)
 
     def next_expiry(self) -> float | None:
         """Return when the next sequence is forgotten if it stays silent."""
         with self._lock:
             return self._store.next_expiry()
 
-    def start(self, turn: Turn, block: Block, columns: Sequence[Rows], group: Group) -> Flow:
-        """Return the walk of a request, which takes its states when it begins."""
-        states = self.begin(turn)
-        walk: Flow = block.start([*columns, *states], group)
-        return (yield from walk)
+    def close(self) -> None:
+        """Let those who wait in threads of their own know that nothing is served any more."""
+        with self._lock:
+            self._closed = True
+            self._tell_fewer()
+            callers = list(self._callers)
+        for come in callers:
+            come.set()
+
+    def _tell_fewer(self) -> None:
+        """Wake who waits for the last sequence to end. The lock is held."""
+        if self._retired:
+            self._fewer.notify_all()
+
+
+def places_of(pipeline: PipelinePlan, most: int) -> Places:
+    """Return how many sequences live and wait; `most` where the schedule does not say it."""
+    assert pipeline.idle is not None
+    said = pipeline.sequencing
+    if said is None:
+        return Places(pipeline.idle, most)
+    if said.slots is not None:
+        return Places(pipeline.idle, said.slots, said.backlog or 0, numbered=True)
+    return Places(pipeline.idle, said.most or most, said.backlog or 0)
 
 
 def copied(item: Value) -> Value:
-    """Return a state as a value of its own: neither a caller's array nor a part of a batch."""
+    """Return a state as a value of its own: neither a caller's array nor a part of a batch.
+
+    What is in a device's memory stays there, and is nobody else's already.
+    """
     if isinstance(item, np.ndarray):
         return item.copy()
     if isinstance(item, list):
         return [cast("Item", copied(one)) for one in item]
     return item
+
+
+def _let_go(turns: Sequence[Turn]) -> None:
+    for turn in turns:
+        if turn.go is not None:
+            turn.go()

@@ -30,13 +30,15 @@ Send: TypeAlias = Callable[["Body", ast.Emit], None]
 @dataclass(slots=True, eq=False)
 class Whole:
     """What all bodies of one graph share: its sizes, the models and functions it calls, the batch
-    axes of what models make, and how many nodes it has so far."""
+    axes of what models make, how many nodes it has so far, and what is read of a request's
+    sequence (None: it has none)."""
 
     dims: Dims = field(default_factory=Dims)
     models: dict[str, ModelDef] = field(default_factory=dict[str, ModelDef])
     functions: dict[str, FunctionDef] = field(default_factory=dict[str, FunctionDef])
     batch_axes: dict[Value, int] = field(default_factory=dict[Value, int])
     nodes: int = 0
+    controls: dict[str, Value] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

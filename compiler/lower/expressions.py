@@ -12,6 +12,7 @@ from .body import Body
 from .branches import lower_if, lower_match
 from .calls import FAMILIAR, lower_call
 from .carry import lower_loop
+from .controls import SEQUENCE, lower_control
 from .entities import (
     Mistaken,
     NamedConstant,
@@ -189,6 +190,8 @@ def _attribute(body: Body, expr: ast.Attribute) -> Operand:
                             expr.span,
                         )
                         return BROKEN
+            case None if expr.value.text == SEQUENCE:
+                return lower_control(body, expr)
             case _:
                 pass
     return _field(body, expr)

@@ -12,6 +12,7 @@ from ..dimensions import rename_dims, type_dims
 from ..graph import Emit, Graph, Region, Settings, StateVariable, Value
 from ..rewrite import walk
 from .body import Body, Whole
+from .controls import fields_of
 from .emits import not_a_stream
 from .entities import Routine, State
 from .expressions import evaluate, perform
@@ -19,7 +20,7 @@ from .operands import BROKEN, Made, Operand, Record, Single
 from .routine_body import RoutineBody
 from .scope import Scope
 from .session import Session
-from .states import Following
+from .states import Following, require_kept
 
 MOST_NODES = 10_000  # of one pipeline, literals included, after which nothing more is inlined
 
@@ -107,7 +108,7 @@ class Routines:
             )
 
     def _lower(self, routine: Routine) -> Graph | None:
-        whole = Whole()
+        whole = Whole(controls={} if routine.idle is not None else None)
         problems = self.session.problems
         scope = Scope(routine.file)
         names: dict[DimVar, Dim] = {}
@@ -125,9 +126,12 @@ class Routines:
             scope.give(field.name, operand, param.name.span, problems, parameter=True)
         for state in routine.states:
             kept[state.name] = Value(body.settle(state.type), state.name, state.span)
-        params += kept.values()
         errors = problems.errors
         operand = lowering.statements(body, 0)
+        controls = fields_of(whole.controls)
+        params += [(whole.controls or {})[one.name] for one in controls]
+        params += kept.values()
+        require_kept(routine, controls, problems)
         region = Region(tuple(params), tuple(body.nodes), ())
         if routine.stream and problems.errors == errors:
             self._require_emit(routine, region)
@@ -200,4 +204,5 @@ def _graph(
         stream=routine.stream,
         states=tuple(StateVariable(Field(s.name, s.type), s.initial) for s in routine.states),
         idle=routine.idle,
+        controls=fields_of(whole.controls),
     )

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.source import Span
-from ...dsl.types import UNKNOWN, DimAny, OptionalType
+from ...dsl.types import UNKNOWN, DimAny, Field, OptionalType
 from ..dimensions import type_dims
 from .agree import adapt, compare
 from .body import Body
 from .constants import initial
-from .entities import Declared, File
+from .entities import Declared, File, Routine
 from .literals import LiteralError, solid
 from .mismatch import report_mismatch
 from .operands import BROKEN, Broken, Known, Operand, Record, Single, collapsed
@@ -39,23 +39,22 @@ def idle_of(item: ast.Pipeline, problems: Problems) -> float | None:
             item.batch.span,
             help="leave out `batch`: the rows of different sequences meet all the same",
         )
-    if item.stream:
-        problems.error(
-            "HR343",
-            "a pipeline that is `per sequence` answers once, so that what it leaves is known then",
-            item.name.span,
-            help="return results without `stream`",
-        )
     if item.idle is not None and item.idle.seconds <= 0:
         problems.error("HR230", "`idle` is longer than nothing", item.idle.span)
-    if not any(isinstance(one, ast.State) for one in item.body.statements):
-        problems.error(
-            "HR340",
-            f"`{item.name.text}` is `per sequence`, but keeps nothing from request to request",
-            item.name.span,
-            help="keep something, as in `state count: i64 = 0`; or leave out `per sequence`",
-        )
     return item.idle.seconds if item.idle is not None else IDLE
+
+
+def require_kept(routine: Routine, controls: Sequence[Field], problems: Problems) -> None:
+    """Report a pipeline for which it is no matter which sequence a request belongs to."""
+    declared = any(isinstance(one, ast.State) for one in routine.body.statements)
+    if routine.idle is None or controls or declared:
+        return
+    problems.error(
+        "HR340",
+        f"`{routine.name}` is `per sequence`, but keeps nothing from request to request",
+        routine.span,
+        help="keep something, as in `state count: i64 = 0`; or leave out `per sequence`",
+    )
 
 
 def read_states(

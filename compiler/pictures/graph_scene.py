@@ -51,6 +51,11 @@ class _Drawing:
             default = (shortened(f"= {literal_text(literal, param.type)}"),) if known else ()
             card = Card(Look.INPUT, param.name, (str(param.type), *default))
             items.append(self.sketch.card(card, (), _said((value,))))
+        for value, told in zip(
+            body.params[len(graph.signature.params) :], graph.controls, strict=False
+        ):
+            card = Card(Look.INPUT, f"sequence.{told.name}", (str(value.type),))
+            items.append(self.sketch.card(card, (), _said((value,))))
         kept = len(graph.states)
         for value in body.params[len(body.params) - kept :]:
             card = Card(Look.INPUT, f"state {value.name}", (str(value.type),))

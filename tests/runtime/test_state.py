@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 import headrace
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import Code, Fault, InSequence, Request, RequestError
+from headrace.runtime.rows import Rows
+from headrace.runtime.sequences import Turn
 from headrace.runtime.simulate import Outcome, Simulation
+from headrace.runtime.turns import Sequences
 
 TOYS = """
 def checked(x):
@@ -50,6 +53,11 @@ def app(plan: headrace.CompiledPlan) -> Iterator[headrace.App]:
 
 def asked(x: float, id: int | str, *, start: bool = False, end: bool = False) -> Request:
     return Request("gather", {"x": np.float32(x)}, sequence=InSequence(id, start, end))
+
+
+def run_through(sequences: Sequences, turn: Turn) -> None:
+    """Let a request leave what it has found."""
+    sequences.finish(turn, [Rows.one(value) for value in sequences.begin(turn)])
 
 
 def test_calls_of_one_sequence_go_on_and_those_of_another_begin_anew(app: headrace.App) -> None:
@@ -132,7 +140,8 @@ def test_a_call_waits_for_those_before_it(plan: headrace.CompiledPlan) -> None:
     first = sequences.ask(InSequence(1, start=True))
     got: list[int] = []
     caller = threading.Thread(
-        target=lambda: got.append(int(engine.call(asked(2, 1)).outputs["n"]))  # type: ignore[arg-type]
+        target=lambda: got.append(int(engine.call(asked(2, 1)).outputs["n"])),  # type: ignore[arg-type]
+        daemon=True,
     )
     caller.start()
     later = engine.submit(asked(3, 1))
@@ -140,7 +149,7 @@ def test_a_call_waits_for_those_before_it(plan: headrace.CompiledPlan) -> None:
         engine.call(asked(1, 1)._replace(deadline=0.0))
     assert error.value.code is Code.DEADLINE
     assert not later.done()
-    sequences.finish(first, sequences.begin(first))
+    run_through(sequences, first)
     caller.join()
     assert {got[0], int(later.result().outputs["n"])} == {1, 2}  # type: ignore[arg-type]
     engine.close()
@@ -161,7 +170,7 @@ def test_a_request_that_waits_for_its_turn_can_be_late_cancelled_or_closed(
     cancelled, waiting = engine.submit(asked(2, 1)), engine.submit(asked(3, 1))
     last = [engine.submit(asked(4, 1)) for _ in range(500)]
     assert cancelled.cancel()
-    sequences.finish(first, sequences.begin(first))
+    run_through(sequences, first)
     assert waiting.result().outputs["n"] == 1
     assert last[-1].result().outputs["n"] == 501
     second = sequences.ask(InSequence(1))

@@ -30,7 +30,7 @@ def read_sequence(parameters: Parameters) -> InSequence | None:
         if start or end:
             raise RequestError("a request of a sequence must have a sequence_id other than 0")
         return None
-    return InSequence(key, start, end)
+    return InSequence(key, start, end, remote=True)
 
 
 def named(sequence: InSequence) -> dict[str, bool | int | str]:

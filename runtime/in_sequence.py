@@ -1,0 +1,60 @@
+"""The walk of a request of a sequence: it takes control values and states behind its inputs.
+
+A state that is kept on a device is there already, but for the first one and one that another engine
+has left: the copy is a work like any other, and is no copy where there is nothing to move.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ..compiler.plan import PipelinePlan
+from ..dsl.types import Field
+from ..stdlib.op import Item
+from .flow import Block, Flow, Group, Work
+from .literals import literal_item
+from .request import InSequence
+from .rows import Rows
+from .sequences import States
+from .stage import Stage
+
+FIRST: Final = InSequence("first", start=True)
+
+
+def initial_states(pipeline: PipelinePlan) -> States:
+    """Return what the first request of a sequence begins with."""
+    return [literal_item(one.initial, one.field.type) for one in pipeline.states]
+
+
+def walk_in_sequence(
+    pipeline: PipelinePlan,
+    block: Block,
+    columns: Sequence[Rows],
+    sequence: InSequence,
+    begin: Callable[[], States],
+    transfer: Callable[[str], Stage],
+    group: Group,
+) -> Flow:
+    """Return the walk of a request, which calls `begin` for its states when it begins."""
+    arguments = [*columns]
+    arguments += [Rows.one(_control(one, sequence)) for one in pipeline.controls]
+    for state, value in zip(pipeline.states, begin(), strict=True):
+        kept = Rows.one(value)
+        if state.device != "cpu":
+            (kept,) = yield Work(transfer(state.device), [kept], group, pipeline.place)
+        arguments.append(kept)
+    return (yield from block.start(arguments, group))
+
+
+def _control(field: Field, sequence: InSequence) -> Item:
+    match field.name:
+        case "start":
+            value = sequence.start
+        case "end":
+            value = sequence.end
+        case "ready":
+            value = True
+        case "id" | "number":
+            value = sequence.id
+        case name:
+            raise AssertionError(f"`sequence.{name}` is no control value")
+    return literal_item(value, field.type)
