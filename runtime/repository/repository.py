@@ -19,6 +19,7 @@ from typing import TypeAlias
 from ...compiler.plan import Plan
 from ...compiler.plan_file import plan_hash
 from ..engine import Engine, EngineConfig
+from ..load import Progress
 from ..shared import Shared
 from .counts import Totals, closed, total
 from .policy import Latest, Policy, chosen
@@ -118,12 +119,18 @@ class Repository:
             return self._pool.submit(self._load_found, app)
         return self._pool.submit(self._load_plan, app, plan, version)
 
-    def update(self, app: str, candidates: Mapping[int, Candidate]) -> "Future[None]":
-        """Serve of these versions those that the app's policy says, and no others.
+    def update(
+        self,
+        app: str,
+        candidates: Mapping[int, Candidate],
+        progress: Progress | None = None,
+    ) -> "Future[bool]":
+        """Serve of these versions those that the app's policy says, and no others; the future tells
+        whether that has changed anything, or raises LoadFailed.
 
         One whose plan is served already stays as it is; none is let go before all are loaded.
         """
-        return self._pool.submit(self._update, app, candidates)
+        return self._pool.submit(self._update, app, candidates, progress)
 
     def unload(self, app: str) -> "Future[None]":
         """Serve an app no more; the future is done when all of it is closed. Raises Unknown."""
@@ -235,7 +242,7 @@ class Repository:
             stay = chosen(known.policy, {*known.live, number}, known.besides())
             if number not in stay:
                 cause = ValueError(f"its policy is {known.policy}, which serves {_list(stay)}")
-                raise LoadFailed(app, number, cause)
+                raise LoadFailed(app, number, cause, stays=bool(known.live))
             made = self._open(known, number, Candidate(lambda: plan))
             self._serve(known, {} if made is None else {number: made}, known.live.keys() - stay)
 
@@ -245,7 +252,9 @@ class Repository:
             raise Unknown(f"there is no `{app}` to be loaded")
         self._update(app, candidates)
 
-    def _update(self, app: str, candidates: Mapping[int, Candidate]) -> None:
+    def _update(
+        self, app: str, candidates: Mapping[int, Candidate], progress: Progress | None = None
+    ) -> bool:
         with self._lock:
             known = self._app(app)
         with known.loading:
@@ -254,12 +263,13 @@ class Repository:
             made: dict[int, Version] = {}
             for number in sorted(wanted):
                 try:
-                    version = self._open(known, number, candidates[number])
+                    version = self._open(known, number, candidates[number], progress)
                 except LoadFailed as failure:
                     failures.append(failure)
                 else:
                     made |= {} if version is None else {number: version}
-            self._serve(known, made, set() if failures else known.live.keys() - wanted)
+            gone = set[int]() if failures else known.live.keys() - wanted
+            self._serve(known, made, gone)
             with self._lock:
                 known.tried = {n: e for n, e in known.tried.items() if n in candidates}
                 if not candidates and not known.live:
@@ -268,8 +278,11 @@ class Repository:
                 for other in failures[1:]:
                     failures[0].add_note(str(other))
                 raise failures[0]
+            return bool(made or gone)
 
-    def _open(self, app: _App, number: int, candidate: Candidate) -> Version | None:
+    def _open(
+        self, app: _App, number: int, candidate: Candidate, progress: Progress | None = None
+    ) -> Version | None:
         """Load a version, beside what is served; None when it is served already."""
         live = app.live.get(number)
         if live is not None and candidate.stamp is not None and live.stamp == candidate.stamp:
@@ -283,7 +296,7 @@ class Repository:
                 live.stamp = candidate.stamp
                 self._tell(app, number, None)
                 return None
-            engine = Engine(plan, self._config, shared=self._shared)
+            engine = Engine(plan, self._config, progress=progress, shared=self._shared)
             try:
                 served = served_of(engine, number)
             except BaseException:
@@ -291,7 +304,7 @@ class Repository:
                 raise
         except Exception as error:
             self._tell(app, number, State.FAILED, said(error), digest)
-            raise LoadFailed(app.name, number, error) from error
+            raise LoadFailed(app.name, number, error, stays=bool(app.live)) from error
         return Version(app.name, number, digest, engine, served, candidate.stamp)
 
     def _tell(
@@ -315,7 +328,7 @@ class Repository:
                 version.engine.close()
                 self._tell(app, number, State.FAILED, said(error), version.hash)
             number = min(made, default=0)
-            raise LoadFailed(app.name, number, error) from error
+            raise LoadFailed(app.name, number, error, stays=bool(app.live)) from error
 
     def _publish(self, app: _App, made: Mapping[int, Version], gone: Iterable[int]) -> None:
         """Change what is served, and let drain what is no more. The lock is held.

@@ -21,7 +21,8 @@ def routes_of(apps: Sequence[AppTable], finishing: Sequence[Version]) -> Mapping
     """Return the routes; `finishing` are versions that drain while sequences live on them."""
     routes: dict[str, Route] = {}
     for app in apps:
-        for name in {name for version in app.live.values() for name in version.served}:
+        names = [name for version in app.live.values() for name in version.served]
+        for name in dict.fromkeys(names):
             routes[name] = _route(name, app, finishing)
     for version in finishing:
         for name in version.served:

@@ -29,10 +29,15 @@ class Entry:
 
 
 class LoadFailed(Exception):
-    """A version was not loaded, and what was served before still is; the cause is chained."""
+    """A version was not loaded, and what was served before still is; the cause is chained.
 
-    def __init__(self, app: str, version: int, cause: BaseException) -> None:
-        self.app, self.version, self.cause = app, version, cause
+    `stays` says whether there is such.
+    """
+
+    def __init__(
+        self, app: str, version: int, cause: BaseException, *, stays: bool = False
+    ) -> None:
+        self.app, self.version, self.cause, self.stays = app, version, cause, stays
         super().__init__(f"`{app}` version {version} was not loaded: {said(cause)}")
 
 

@@ -20,6 +20,7 @@ COMMANDS = (
 EXTRAS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("uvicorn", "uvloop", "httptools", "starlette", "grpc", "google"), "server"),
     **dict.fromkeys(("prometheus_client", "msgspec", "ml_dtypes"), "server"),
+    "watchfiles": "server",
     "onnxruntime": "cpu",
     "cv2": "image",
     "imagesize": "image",

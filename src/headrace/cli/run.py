@@ -1,17 +1,24 @@
-"""`headrace run`: a plan behind gRPC and HTTP until it is told to stop."""
+"""`headrace run`: plans behind gRPC and HTTP until it is told to stop."""
 
+import os
+import signal
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from . import _files
+from . import _files, _serving
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
 if TYPE_CHECKING:
     from ..compiler.plan import Plan
     from ..runtime.fronts import Addresses
+    from ..runtime.repository.keeper import Keeper
+    from ..runtime.repository.repository import Repository
+    from ..runtime.repository.state import LoadFailed
     from ..runtime.server_config import ServerConfig
 
 
@@ -29,8 +36,20 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds < 1e9:
+        raise ArgumentTypeError(f"`{text}` is no number of seconds")
+    return seconds
+
+
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("target", metavar="FILE", help="a .plan or .pipe file")
+    parser.add_argument(
+        "targets", metavar="FILE", nargs="+", help="a .plan or .pipe file, or a folder of them"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine only")
     for name, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
         parser.add_argument(
@@ -40,6 +59,50 @@ def _arguments(parser: ArgumentParser) -> None:
             metavar="PORT",
             help=f"default: {port}; 0 takes a free one, off serves none",
         )
+    parser.add_argument(
+        "--watch", action="store_true", help="load what changes on disk, and go on meanwhile"
+    )
+    parser.add_argument(
+        "--control",
+        choices=("none", "poll", "explicit"),
+        default="none",
+        help="poll: as --watch; explicit: callers may load and unload, and nothing is loaded at "
+        "the start but what --load names",
+    )
+    parser.add_argument(
+        "--load", action="append", default=[], metavar="NAME", help="with --control explicit; or *"
+    )
+    parser.add_argument(
+        "--versions",
+        action="append",
+        default=[],
+        type=_serving.policy,
+        metavar="[NAME=]POLICY",
+        help="latest (the default), latest:2, all or specific:1,3",
+    )
+    parser.add_argument(
+        "--canary",
+        action="append",
+        default=[],
+        type=_serving.part,
+        metavar="NAME@VERSION=SHARE",
+        help="give a version that part of the requests that ask for none, as in ocr@2=0.1",
+    )
+    parser.add_argument(
+        "--shadow",
+        action="append",
+        default=[],
+        type=_serving.part,
+        metavar="NAME@VERSION=SHARE",
+        help="show a version copies of that part; its answers are compared and dropped",
+    )
+    parser.add_argument(
+        "--grace",
+        type=_seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="what requests in flight have to end when it stops; default: 30",
+    )
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
     parser.add_argument("--workers", type=_count, metavar="N", help="default: one a core")
     parser.add_argument(
@@ -66,32 +129,132 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         raise UsageError("--tls-client-authority goes with --tls-certificate and --tls-key")
     if arguments.tls_key is not None and arguments.grpc_carrier == "pygrpc-native":
         raise UsageError("pygrpc-native has no TLS", "leave `--grpc-carrier` out, or take grpcio")
-    plan = _files.plan_of(arguments.target, arguments.schedule, console)
-    from ..runtime.engine import Engine, EngineConfig
-    from ..runtime.protocols.forms import NoForm
+    explicit = arguments.control == "explicit"
+    watch = arguments.watch or arguments.control == "poll"
+    if arguments.load and not explicit:
+        raise UsageError("--load goes with --control explicit")
+    if explicit and watch:
+        raise UsageError("--watch loads what changes, --control explicit what callers say")
+    find = _serving.finder(arguments.targets)
     from ..runtime.server import serve
 
     config = _config(arguments)
     start = time.perf_counter()
-    with console.progress("load") as progress:
-        settings = EngineConfig(workers=arguments.workers, tensorrt=arguments.tensorrt)
-        engine = Engine(plan, settings, progress=progress)
-    try:
-        server = serve([engine], config)
-    except OSError as error:
-        engine.close()
-        raise RunFailure(f"cannot serve on {arguments.host}: {error.strerror or error}") from error
-    except NoForm as error:
-        engine.close()
-        raise RunFailure(f"this cannot be served: {error}", "call it from Python") from error
-    with server:
-        console.print(f"{arguments.target} ready in {time.perf_counter() - start:.1f} s")
-        _tell(plan, server.addresses, console)
-        server.wait()
-        console.say("draining: what is in flight ends, nothing new is taken")
-    engine.close()
+    with ExitStack() as opened:
+        repository, keeper = _repository(arguments, find, console)
+        opened.callback(repository.close)
+        if not explicit:
+            _load(keeper, _serving.named(arguments.targets), console)
+            if not repository.routes and not watch:
+                raise UsageError(f"there is no plan in `{'`, `'.join(arguments.targets)}`")
+        for name in find() if "*" in arguments.load else arguments.load:
+            _load_named(repository, name)
+        try:
+            server = serve(repository, config)
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunFailure(f"cannot serve on {arguments.host}: {reason}") from error
+        if watch:
+            from ..runtime.repository.watch import Watch
+
+            opened.callback(
+                Watch(_serving.watched(arguments.targets), lambda _: _renew(keeper, console)).close
+            )
+        with server:
+            seconds = time.perf_counter() - start
+            console.print(f"{' '.join(arguments.targets)} ready in {seconds:.1f} s")
+            _tell(repository, server.addresses, console)
+            server.wait()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+            console.say("draining: what is in flight ends, nothing new is taken")
+            ended = server.stop()
+        if not ended:
+            console.say(f"stopped: some requests took longer than {arguments.grace:g} s")
+            console.flush()
+            os._exit(Exit.FAILED)  # what still runs cannot be waited for
     console.say("stopped")
     return Exit.GOOD
+
+
+def _repository(
+    arguments: Namespace, find: Callable[[], Mapping[str, Mapping[int, Path]]], console: Console
+) -> "tuple[Repository, Keeper]":
+    from ..runtime.engine import EngineConfig
+    from ..runtime.repository.keeper import Keeper
+    from ..runtime.repository.repository import Repository
+
+    settings = EngineConfig(workers=arguments.workers, tensorrt=arguments.tensorrt)
+    repository = Repository(
+        settings,
+        policies=dict(arguments.versions),
+        find=lambda app: keeper.candidates(app),
+    )
+    shares: dict[str, dict[int, float]] = {}
+    for canary in arguments.canary:
+        shares.setdefault(canary.app, {})[canary.version] = canary.share
+    try:
+        for app, given in shares.items():
+            repository.weights(app, given)
+        for shadow in arguments.shadow:
+            repository.shadow(shadow.app, shadow.version, shadow.share)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    alone = not any(_serving.is_folder(one) for one in arguments.targets)
+
+    def read(path: Path) -> "Plan":
+        schedule = arguments.schedule if path.suffix == _files.SOURCE or alone else None
+        return _files.plan_of(str(path), schedule, console)
+
+    keeper = Keeper(repository, find, read)
+    return repository, keeper
+
+
+def _load(keeper: "Keeper", named: frozenset[str], console: Console) -> None:
+    """Load what is there at the start; raises what keeps any of it from being loaded."""
+
+    def tell(app: str, failure: "LoadFailed | None") -> None:
+        if failure is not None and (app in named or not _serving.is_part(failure.cause)):
+            _refuse(failure)
+
+    with console.progress("load") as progress:
+        keeper.renew(tell, progress)
+
+
+def _load_named(repository: "Repository", name: str) -> None:
+    from ..runtime.repository.state import LoadFailed, Unknown
+
+    try:
+        repository.load(name)
+    except LoadFailed as failure:
+        _refuse(failure)
+    except Unknown as error:
+        raise UsageError(str(error)) from None
+
+
+def _refuse(failure: "LoadFailed") -> NoReturn:
+    from ..runtime.protocols.forms import NoForm
+
+    cause = failure.cause
+    if isinstance(cause, NoForm):
+        raise RunFailure(f"this cannot be served: {cause}", "call it from Python") from cause
+    if isinstance(cause, ValueError):
+        raise RunFailure(str(cause)) from cause
+    raise cause
+
+
+def _renew(keeper: "Keeper", console: Console) -> None:
+    """Load what has changed, and say what came of it."""
+
+    def tell(app: str, failure: "LoadFailed | None") -> None:
+        if failure is None:
+            console.say(f"`{app}` has changed and is served anew")
+        elif not _serving.is_part(failure.cause):
+            _serving.show(failure.cause, console)
+            state = "is served as before" if failure.stays else "is not served"
+            console.say(f"`{app}` {state}")
+
+    keeper.renew(tell)
 
 
 def _config(arguments: Namespace) -> "ServerConfig":
@@ -112,17 +275,24 @@ def _config(arguments: Namespace) -> "ServerConfig":
         arguments.metrics_port,
         Carrier(arguments.grpc_carrier),
         tls,
+        grace=arguments.grace,
+        control=arguments.control == "explicit",
     )
 
 
-def _tell(plan: "Plan", addresses: "Addresses", console: Console) -> None:
+def _tell(repository: "Repository", addresses: "Addresses", console: Console) -> None:
     """Print what is served and where."""
     from ..runtime.accept import show_signature
 
-    for pipeline in plan.pipelines:
-        console.print(f"  {show_signature(pipeline)}")
+    routes = repository.routes
+    for name in routes:
+        numbers = ", ".join(routes[name].versions)
+        shown = "" if numbers == "1" else f"  (version {numbers})"
+        if (main := routes[name].main) is not None:
+            console.print(f"  {show_signature(main.model.pipeline)}{shown}")
     if addresses.http is not None:
-        console.print(f"http     http://{addresses.http}/v2/models/{plan.pipelines[0].name}")
+        first = f"/models/{next(iter(routes))}" if routes else ""
+        console.print(f"http     http://{addresses.http}/v2{first}")
     if addresses.grpc is not None:
         console.print(f"grpc     grpc://{addresses.grpc}  ({addresses.carrier.value})")
     if addresses.metrics is not None:
@@ -139,9 +309,10 @@ def _pem(path: Path) -> bytes:
 
 COMMAND = Command(
     "run",
-    "serve a plan over gRPC and HTTP",
-    "Speaks the Open Inference Protocol (KServe v2), as stock Triton clients do. SIGTERM and\n"
-    "Ctrl-C drain: requests in flight end, new ones are refused, then the ports close.",
+    "serve plans over gRPC and HTTP",
+    "Speaks the Open Inference Protocol (KServe v2), as stock Triton clients do. A folder holds\n"
+    "NAME.plan, NAME.pipe and NAME/VERSION/model.plan. SIGTERM and Ctrl-C drain: requests in\n"
+    "flight end, new ones are refused, then the ports close; a second one ends it at once.",
     _arguments,
     _run,
 )

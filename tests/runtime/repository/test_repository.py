@@ -413,12 +413,15 @@ def test_an_engine_that_is_drained_has_nobody_inside_however_they_race(seed: int
     answered = [0] * 4
     enough = threading.Semaphore(0)
 
+    def ask_for_ever(index: int) -> None:
+        while True:
+            ask(service)
+            answered[index] += 1
+            enough.release()
+
     def traffic(index: int) -> None:
         with pytest.raises(Fault, match="takes no more requests"):
-            while True:
-                ask(service)
-                answered[index] += 1
-                enough.release()
+            ask_for_ever(index)
 
     def drain() -> None:
         for _ in range(Random(seed).randint(1, 100)):
