@@ -221,9 +221,10 @@ def second_statement(at: Situation) -> Diagnostic | None:
     if at.found not in VALUE_STARTS | RESERVED | {"UNDERSCORE"}:
         return None
     what = "statement" if at.opener == "LBRACE" else "item"
-    return _error(
-        at, 13, f"a second {what} on one line", "expected the end of the line", "start a new line"
-    )
+    help = "start a new line"
+    if at.found == "IF" and at.before.type in VALUE_ENDS:
+        help = "write `if c { a } else { b }`"  # `a if c else b`
+    return _error(at, 13, f"a second {what} on one line", "expected the end of the line", help)
 
 
 def missing_value(at: Situation) -> Diagnostic | None:

@@ -27,7 +27,16 @@ from .ops import lower_op, output_names, record
 from .problems import did_mean, did_you_mean
 from .scope import Local
 
-FAMILIAR: Final = MappingProxyType({"ones": "full(shape, 1)", "arange": "range(n)"})
+FAMILIAR: Final = MappingProxyType(
+    {
+        "ones": "full(shape, 1)",
+        "arange": "range(n)",
+        "inf": "1.0 / 0.0",
+        "nan": "0.0 / 0.0",
+        "True": "true",
+        "False": "false",
+    }
+)
 """What is called otherwise elsewhere."""
 
 

@@ -219,5 +219,8 @@ def _field(body: Body, expr: ast.Attribute) -> Operand:
             f"`{expr.value.span.text}` is {body.resolve(operand.type)} and has no field "
             f"`{name.text}`",
             name.span,
+            help=f"it is an op: `{name.text}({expr.value.span.text})`"
+            if body.catalog.find(None, name.text) is not None
+            else None,
         )
     return BROKEN

@@ -102,7 +102,7 @@ def _require_fit(leaf: Literal, dtype: DType) -> None:
             raise LiteralError(f"{leaf!r} is beyond the largest {dtype.value}")
         return
     if isinstance(leaf, float):
-        raise LiteralError(f"{leaf!r} is not a whole number, which {dtype.value} holds only")
+        raise LiteralError(f"{leaf!r} is not a whole number, and {dtype.value} holds no others")
     low, high = integer_range(dtype)
     if not low <= leaf <= high:
         raise LiteralError(f"{leaf} does not fit {dtype.value}, which holds {low} to {high}")

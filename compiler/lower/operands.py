@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...dsl.types import UNKNOWN, DType, OptionalType, TensorType, Type
-from ...stdlib.dtypes import DEFAULT_FLOAT, DEFAULT_INTEGER
+from ...stdlib.dtypes import DEFAULT_FLOAT, DEFAULT_INTEGER, integer_range
 from ...stdlib.op import Literal
 from ..graph import Value
 
@@ -66,8 +66,13 @@ Operand: TypeAlias = Single | Record
 
 
 def weak_number(number: int | float) -> Known:
-    """Return a number literal that has no dtype of its own yet."""
+    """Return a number literal that has no dtype of its own yet.
+
+    An integer that is too large for the default is one of 64 bits without a sign.
+    """
     dtype = DEFAULT_FLOAT if isinstance(number, float) else DEFAULT_INTEGER
+    if isinstance(number, int) and number > integer_range(DEFAULT_INTEGER)[1]:
+        dtype = DType.U64
     return Known(number, TensorType(dtype), weak=True)
 
 

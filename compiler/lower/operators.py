@@ -10,8 +10,8 @@ import numpy as np
 
 from ...dsl import ast
 from ...dsl.diagnostic import Label
-from ...dsl.types import DType, ListType, OptionalType, TensorType
-from ...stdlib.dtypes import from_numpy
+from ...dsl.types import UNKNOWN, DType, ListType, OptionalType, TensorType
+from ...stdlib.dtypes import from_numpy, integer_range
 from ...stdlib.op import Argument, Literal, Op, OpTypeError
 from .agree import adapt
 from .body import Body
@@ -66,9 +66,11 @@ def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operan
     if isinstance(left, Broken) or isinstance(right, Broken):
         return BROKEN
     if isinstance(left, Known) and isinstance(right, Known) and left.weak and right.weak:
-        folded = _folded(expr, left.literal, right.literal)
+        folded = _folded(body, expr, left.literal, right.literal)
         if folded is not None:
             return folded
+    if _is_empty(body, left, expr.left) or _is_empty(body, right, expr.right):
+        return BROKEN
     if _is_absent(body, left, expr.left) or _is_absent(body, right, expr.right):
         return BROKEN
     try:
@@ -79,7 +81,8 @@ def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operan
         return collapsed(_applied(body, op, (left, right), expr, names))
     except LiteralError as error:
         side = expr.left if isinstance(left, Known) else expr.right
-        body.problems.error("HR216", f"{error}", side.span)
+        help = _cast_help(expr, left, right, "the other side")
+        body.problems.error("HR216", f"{error}", side.span, help=help)
     except OpTypeError as error:
         exprs = {"left": [expr.left], "right": [expr.right]}
         about = named(exprs[error.parameter][0]) if error.parameter in exprs else "each side"
@@ -187,7 +190,7 @@ def _is_written(body: Body, expr: ast.Expr) -> bool:
             return False
 
 
-def _folded(expr: ast.Binary, left: Literal, right: Literal) -> Known | None:
+def _folded(body: Body, expr: ast.Binary, left: Literal, right: Literal) -> Operand | None:
     """Compute an operator on two numbers that have no dtype yet; None when it is no such thing."""
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return None
@@ -197,7 +200,18 @@ def _folded(expr: ast.Binary, left: Literal, right: Literal) -> Known | None:
         result = _ON_NUMBERS[expr.op](left, right)
     except (ArithmeticError, ValueError):
         return None
-    return Known(result, _BOOL) if isinstance(result, bool) else weak_number(result)
+    if isinstance(result, bool):
+        return Known(result, _BOOL)
+    if not _in_64_bits(result) and all(map(_in_64_bits, (left, right))):
+        body.problems.error("HR216", "the result does not fit 64 bits", expr.span)
+        return BROKEN
+    return weak_number(result)
+
+
+def _in_64_bits(number: int | float) -> bool:
+    if isinstance(number, int):
+        return integer_range(DType.I64)[0] <= number <= integer_range(DType.U64)[1]
+    return math.isfinite(number)
 
 
 def _quotient(left: int | float, right: int | float) -> int | float:
@@ -240,6 +254,14 @@ def _computed(body: Body, op: Op, inputs: list[Known]) -> Known | None:
     return Known(np.asarray(result), body.settle(type))
 
 
+def _is_empty(body: Body, single: Single, expr: ast.Expr) -> bool:
+    """Report `[]`, which has no type that an operator could go by."""
+    if not isinstance(single, Known) or single.type != ListType(UNKNOWN, 0):
+        return False
+    body.problems.error("HR217", "nothing says what an empty list holds", expr.span)
+    return True
+
+
 def _is_absent(body: Body, single: Single, expr: ast.Expr) -> bool:
     """Report an operand that may be absent."""
     if not isinstance(single.type, OptionalType):
@@ -253,7 +275,9 @@ def _is_absent(body: Body, single: Single, expr: ast.Expr) -> bool:
     return True
 
 
-def _cast_help(expr: ast.Binary, left: Single, right: Single) -> str | None:
+def _cast_help(
+    expr: ast.Binary, left: Single, right: Single, which: str = "one of them"
+) -> str | None:
     """Say how to convert integers beside floating-point numbers, which loses least."""
     if not isinstance(left.type, TensorType) or not isinstance(right.type, TensorType):
         return None
@@ -264,7 +288,7 @@ def _cast_help(expr: ast.Binary, left: Single, right: Single) -> str | None:
         texts[1] = f"cast({texts[1]}, {left.type.dtype.value})"
     else:
         return None
-    return f"convert one of them: `{texts[0]} {expr.op} {texts[1]}`"
+    return f"convert {which}: `{texts[0]} {expr.op} {texts[1]}`"
 
 
 def _shown(body: Body, single: Single) -> str:

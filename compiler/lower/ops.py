@@ -16,6 +16,7 @@ from ..graph import OpCall, Value
 from .agree import stacked
 from .arguments import Slot, bind
 from .body import Body
+from .literals import LiteralError, typed
 from .mismatch import made_here
 from .operands import (
     BROKEN,
@@ -68,7 +69,12 @@ def lower_op(body: Body, call: ast.Call, op: Op, callee: str, names: tuple[str, 
     if not sound:
         return broken_results(op)
     try:
+        if op.name == "core.cast":
+            inputs = _converted(inputs)
         return apply_op(body, op, inputs, call.span, names)
+    except LiteralError as error:
+        body.problems.error("HR216", f"{error}", call.span)
+        return broken_results(op)
     except OpTypeError as error:
         _report(body, call, callee, given, error)
         return broken_results(op)
@@ -114,6 +120,22 @@ def _as_tensor(body: Body, single: Single, span: Span) -> Single:
             return Made(stacked(body, found, single, span))
         case _:
             return single
+
+
+def _converted(inputs: list[Single]) -> list[Single]:
+    """Give a number that is converted the dtype at once; raises LiteralError if it does not fit.
+
+    One with a fraction that becomes an integer is left to the op, which cuts the fraction off.
+    """
+    number, wanted = inputs
+    if not isinstance(number, Known) or not number.weak or not isinstance(wanted, Known):
+        return inputs
+    dtype, type = wanted.literal, number.type
+    if not isinstance(dtype, DType) or not dtype.is_number or not isinstance(type, TensorType):
+        return inputs
+    if type.dtype.is_float and not dtype.is_float:
+        return inputs
+    return [typed(number, TensorType(dtype, type.dims)), wanted]
 
 
 def default_of(param: OpParam) -> Known:
