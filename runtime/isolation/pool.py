@@ -38,13 +38,17 @@ class Pool:
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._closing = False
-        self._failure: StageError | StageGone | None = None
+        self._failure: StageError | None = None
         self._standings = [Standing(due=clock()) for _ in range(count)]
         self._processes: dict[int, Process] = {}  # those that are not known to have ended
         self._free: list[Process] = []
         self._busy: set[Process] = set()
         if not sys.executable or not hasattr(os, "pidfd_open"):
             raise StageError("`isolate` wants Linux and a Python interpreter to start")
+        there = os.sched_getaffinity(0)
+        if missing := sorted(set(program.cpus) - there):
+            known = ", ".join(map(str, sorted(there)))
+            raise StageError(f"`cpus` names core {missing[0]}; this process may use {known}")
         self._keepers = [
             threading.Thread(
                 target=self._keep, args=(i,), name=f"headrace-{program.stage}-{i}", daemon=True
@@ -103,7 +107,7 @@ class Pool:
         with self._changed:
             self._changed.wait_for(lambda: self._failure or len(self._free) == len(self._keepers))
             if self._failure is not None:
-                raise StageError(self._failure.message) from self._failure.__cause__
+                raise self._failure
 
     def _take(self) -> Process:
         if os.getpid() != self._owner:
@@ -137,7 +141,7 @@ class Pool:
         return StageGone(
             Code.UNAVAILABLE,
             f"its worker process is down and is started again; try again in {max(wait, 0.1):.1f} s"
-            + (why if isinstance(self._failure, StageError) else ""),
+            f"{why}",
         )
 
     def _give(self, process: Process) -> None:
@@ -209,7 +213,9 @@ class Pool:
         with self._changed:
             if not self._closing:
                 _LOG.error("stage `%s`: %s", self._program.stage, ascii(error.message))
-            self._failure = error
+            # without its traceback, which holds what has been given back
+            self._failure = StageError(error.message)
+            self._failure.__cause__ = error.__cause__ if isinstance(error, StageError) else None
             self._changed.notify_all()
 
     def _over(self, index: int, process: Process) -> None:

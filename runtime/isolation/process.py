@@ -93,8 +93,8 @@ class Process:
         due = None if limit is None else time.monotonic() + limit
         try:
             return self._channel.answer(self._channel.ask(Kind.CALL, message), due)
-        except WorkerError:
-            raise
+        except WorkerError as error:
+            raise error.with_traceback(None)  # ours is of no use, and holds memory
         except BROKEN as error:
             if not isinstance(error, TimeoutError):
                 self.ended.wait(_EXITS)
