@@ -1,15 +1,15 @@
 """What pipelines keep between the requests of a sequence: decisions, without a clock or a lock.
 
-A sequence *lives* from its first request until its END or a silence of `idle` seconds; so many live
-at once as there are *places*. A request takes its *turn* in its sequence: the first in line may begin,
-the others wait until those before them are finished. One that starts a sequence while no place is
-free waits in the *back-log*, in order, until another is forgotten. `begin` gives what the request
-before has left; `finish` takes what this one leaves, or nothing where it failed.
+A sequence *lives* from its first request until its END or a silence of `idle` seconds; so many
+live at once as there are *places*. A request takes its *turn* in its sequence: the first in line
+may begin, the others wait until those before them are finished. One that starts a sequence while no
+place is free waits in the *back-log*, in order, until another is forgotten. `begin` gives what the
+request before has left; `finish` takes what this one leaves, or nothing where it failed.
 
 `START` begins anew, whatever was kept; a request that neither starts nor finds anything kept is
 refused, so that nobody gets an answer from zeros who believes to go on. Whatever may let others go
-(`finish`, `end`, `expire`) returns their turns, so that each is told once. Nothing here takes longer
-the more sequences there are.
+(`finish`, `end`, `expire`) returns their turns, so that each is told once. Nothing here takes
+longer the more sequences there are.
 """
 
 import heapq

@@ -16,7 +16,7 @@ from .request import Code, EngineClosed, Fault, InSequence, RequestError
 from .rows import Rows, Value
 from .sequences import Key, Places, SequenceStore, States, Turn
 
-_IDS: Final = {"id": (str, "texts"), "number": (int, "whole numbers")}
+_IDS: Final = {"id": (str, "texts"), "number": (int, "numbers of 64 bits")}
 """What ids are where a pipeline reads them, by what it calls them."""
 
 
@@ -53,12 +53,8 @@ class Sequences:
 
     def ask(self, sequence: InSequence) -> Turn:
         """Give a request its turn; raises Fault when it cannot have one. `finish` must follow."""
-        if self._ids is not None and not isinstance(sequence.id, self._ids[0]):
-            raise RequestError(
-                f"the ids of its sequences are {self._ids[1]}, for it reads them; "
-                f"{sequence.id!a} is none",
-                pipeline=self._pipeline,
-            )
+        if self._ids is not None:
+            self._require_id(sequence.id, *self._ids)
         self.expire()
         with self._lock:
             if self._retired and sequence.start and sequence.id not in self._store:
@@ -85,6 +81,15 @@ class Sequences:
                 until = self._store.next_expiry()
                 wait = None if until is None else max(0.0, until - self._clock())
                 self._fewer.wait(wait)
+
+    def _require_id(self, key: Key, kind: type, called: str) -> None:
+        """Raise RequestError where an id is not what the pipeline reads ids as."""
+        fits = isinstance(key, kind) and (isinstance(key, str) or 0 <= key < 1 << 64)
+        if not fits:
+            raise RequestError(
+                f"the ids of its sequences are {called}, for it reads them; {key!a} is none",
+                pipeline=self._pipeline,
+            )
 
     def may_begin(self, turn: Turn) -> bool:
         """Whether a turn has come; once so, it stays so."""

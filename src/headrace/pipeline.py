@@ -1,7 +1,7 @@
 """One pipeline as a function: called here, submitted, awaited, streamed, in sequences."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, cast
@@ -88,25 +88,44 @@ class Pipeline:
 
         Raises RequestError at once, and Fault where it happens. To stop early is to stop asking.
         """
+        return self.stream_in(None, inputs, timeout)
+
+    def stream_in(
+        self,
+        sequence: InSequence | None,
+        inputs: dict[str, Any],  # Any: values that the signature checks
+        timeout: Any,  # Any: as in a call
+    ) -> Iterator[Record]:
+        """Answer a request, of a sequence or of none, one record after the other."""
         if "timeout" in self._own and timeout is not None:
             inputs["timeout"], timeout = timeout, None
         clock = self._engine.config.clock
         deadline = None if timeout is None else clock() + timeout
-        emitted = self._engine.stream(self._prepared, inputs, deadline)
+        emitted = self._engine.stream(self._prepared, inputs, deadline, sequence)
         return (self._record(one.values()) for one in emitted)
 
-    async def aio_stream(
+    def aio_stream(
         self,
         *,
         timeout: Any = None,  # Any: as in a call
         priority: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
-    ) -> AsyncIterator[Record]:
+    ) -> AsyncGenerator[Record]:
         """As `stream`, in worker threads, for `async for`.
 
         Few records wait for a reader that is slower; leaving the loop drops the request once the
         iterator is closed.
         """
+        return self.aio_stream_in(None, inputs, timeout, priority)
+
+    async def aio_stream_in(
+        self,
+        sequence: InSequence | None,
+        inputs: dict[str, Any],  # Any: values that the signature checks
+        timeout: Any,  # Any: as in a call
+        priority: Any,  # Any: likewise
+    ) -> AsyncGenerator[Record]:
+        """Answer a request, of a sequence or of none, in worker threads, for `async for`."""
         timeout, _, priority = self._options(inputs, timeout, None, priority)
         engine, loop, ready = self._workers(), asyncio.get_running_loop(), asyncio.Event()
         opened = engine.open_stream(
@@ -116,6 +135,7 @@ class Pipeline:
             partial(loop.call_soon_threadsafe, ready.set),
             deadline=None if timeout is None else engine.config.clock() + timeout,
             priority=priority or 0,
+            sequence=sequence,
         )
         try:
             while not opened.over:
@@ -138,7 +158,13 @@ class Pipeline:
                 "`per sequence`",
                 pipeline=self.__name__,
             )
-        return Sequence(self, uuid4().hex if id is None else id)
+        if isinstance(id, bool) or not isinstance(id, int | str | None):
+            raise TypeError(f"the id of a sequence is a number or a text, not {id!r}")
+        if id is None:
+            unique = uuid4()
+            numbered = self._prepared.sequences.numbered
+            id = unique.int % (1 << 64) if numbered else unique.hex
+        return Sequence(self, id)
 
     def call_in(
         self,

@@ -6,7 +6,10 @@ with app.vad.sequence() as s:
 """
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
+from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .runtime.record import Record
@@ -39,12 +42,19 @@ class Sequence:
 
         A call that fails leaves the state as it was.
         """
-        point = self._next()
-        try:
-            return self._pipeline.call_in(point, inputs, timeout, outputs)
-        except Exception:
-            self._begun &= not point.start
-            raise
+        return self._call(self._next(), inputs, timeout, outputs)
+
+    def last(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        outputs: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> Record:
+        """Answer as a call, for the last time: then nothing is kept, and the next begins anew."""
+        answer = self._call(replace(self._next(), end=True), inputs, timeout, outputs)
+        self._begun = False
+        return answer
 
     def submit(
         self,
@@ -78,6 +88,42 @@ class Sequence:
             self.submit(timeout=timeout, outputs=outputs, priority=priority, **inputs)
         )
 
+    def stream(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        **inputs: Any,  # Any: likewise
+    ) -> Iterator[Record]:
+        """Answer in this thread, with one record for each `emit`, made when it is asked for.
+
+        Its turn is from the first that is asked for to the end; what is left earlier changes no
+        state.
+        """
+        point = self._next()
+        try:
+            yield from self._pipeline.stream_in(point, inputs, timeout)
+        except BaseException:
+            self._begun &= not point.start
+            raise
+
+    async def aio_stream(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        priority: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> AsyncIterator[Record]:
+        """As `stream`, in worker threads, for `async for`."""
+        point = self._next()
+        records = self._pipeline.aio_stream_in(point, inputs, timeout, priority)
+        try:
+            async with aclosing(records):
+                async for record in records:
+                    yield record
+        except BaseException:
+            self._begun &= not point.start
+            raise
+
     def restart(self) -> None:
         """Let the next call begin with the initial state."""
         self._begun = False
@@ -92,6 +138,19 @@ class Sequence:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+    def _call(
+        self,
+        point: InSequence,
+        inputs: dict[str, Any],  # Any: values that the signature checks
+        timeout: Any,  # Any: as in a call
+        outputs: Any,  # Any: likewise
+    ) -> Record:
+        try:
+            return self._pipeline.call_in(point, inputs, timeout, outputs)
+        except Exception:
+            self._begun &= not point.start
+            raise
 
     def _next(self) -> InSequence:
         point = InSequence(self.id, start=not self._begun)

@@ -1,5 +1,6 @@
 """What is kept of a sequence, in which order its requests run, and when it is forgotten."""
 
+import numpy as np
 import pytest
 
 from headrace.runtime.request import Code, Fault, InSequence
@@ -7,7 +8,7 @@ from headrace.runtime.sequences import Places, SequenceStore, Turn
 
 
 def store(most: int = 4, backlog: int = 0, *, numbered: bool = False) -> SequenceStore:
-    return SequenceStore("vad", [0.0], Places(30.0, most, backlog, numbered))
+    return SequenceStore("vad", [np.float64(0)], Places(30.0, most, backlog, numbered))
 
 
 def ask(kept: SequenceStore, point: InSequence, now: float = 0.0) -> Turn:
@@ -19,7 +20,7 @@ def ran(kept: SequenceStore, point: InSequence, value: float, now: float = 0.0) 
     """Run a request that leaves `value`; return what it began with."""
     turn = ask(kept, point, now)
     (began,) = kept.begin(turn)
-    kept.finish(turn, [float(value)], now)
+    kept.finish(turn, [np.float64(value)], now)
     assert isinstance(began, float)
     return began
 
@@ -85,7 +86,7 @@ def test_b24_a_sequence_that_never_ends_is_dropped_once_and_only_when_silent() -
     kept.expire(1000.0)
     assert len(kept) == 1
     kept.begin(busy)
-    kept.finish(busy, [2.0], 1000.0)
+    kept.finish(busy, [np.float64(2)], 1000.0)
     assert kept.next_expiry() == 1030.0
 
 
@@ -95,8 +96,8 @@ def test_turns_come_in_the_order_in_which_they_are_asked_for() -> None:
     assert [kept.may_begin(turn) for turn in turns] == [True, False, False, False]
     assert kept.finish(turns[1], None, 0.0) == ()  # cancelled while it waits
     kept.begin(turns[0])
-    assert kept.finish(turns[0], [4.0], 0.0) == (turns[2],)
-    assert kept.begin(turns[2]) == [4.0]
+    assert kept.finish(turns[0], [np.float64(4)], 0.0) == (turns[2],)
+    assert kept.begin(turns[2]) == [np.float64(4)]
     assert kept.finish(turns[2], None, 0.0) == (turns[3],)
 
 
@@ -134,13 +135,13 @@ def test_places_go_to_those_that_wait_in_order_whatever_frees_them() -> None:
     waiting = [ask(kept, InSequence(i, start=True)) for i in range(5)]
     last = ask(kept, InSequence("ended", end=True))
     kept.begin(last)
-    assert kept.finish(last, [2.0], 0.0) == (waiting[0],)
+    assert kept.finish(last, [np.float64(2)], 0.0) == (waiting[0],)
     kept.begin(waiting[0])
-    assert kept.finish(waiting[0], [1.0], 0.0) == ()
+    assert kept.finish(waiting[0], [np.float64(1)], 0.0) == ()
     assert kept.finish(waiting[1], None, 0.0) == ()  # which has not waited long enough
     assert kept.end(0) == (waiting[2],)
     kept.begin(waiting[2])
-    kept.finish(waiting[2], [1.0], 0.0)
+    kept.finish(waiting[2], [np.float64(1)], 0.0)
     assert kept.expire(29.0) == []
     assert kept.expire(30.0) == [waiting[3]]
     assert (len(kept), kept.waiting) == (1, 1)
@@ -168,7 +169,7 @@ def test_who_goes_on_from_a_start_that_was_taken_back_need_not_wait_to_be_refuse
     with pytest.raises(Fault, match="nothing is kept of sequence 2"):
         kept.begin(following)
     assert kept.finish(following, None, 0.0) == (again,)
-    assert kept.begin(again) == [0.0]
+    assert kept.begin(again) == [np.float64(0)]
 
 
 def test_a_place_has_a_number_while_its_sequence_lives() -> None:
@@ -204,7 +205,7 @@ def test_a_sequence_ends_when_those_of_its_requests_that_wait_are_done() -> None
     turn = ask(kept, InSequence(1, start=True))
     kept.end(1)
     kept.begin(turn)
-    kept.finish(turn, [1.0], 0.0)
+    kept.finish(turn, [np.float64(1)], 0.0)
     assert len(kept) == 0
     ran(kept, InSequence(1, start=True), 1)
     kept.end(1)

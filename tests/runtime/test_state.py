@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from headrace.runtime.rows import Rows
 from headrace.runtime.sequences import Turn
 from headrace.runtime.simulate import Outcome, Simulation
 from headrace.runtime.turns import Sequences
+from headrace.sequence import Sequence
 
 TOYS = """
 def checked(x):
@@ -121,6 +123,93 @@ def test_what_is_not_called_as_it_must_be_is_told_so(app: headrace.App) -> None:
             engine.call(Request("p", {"x": np.float32(1)}, sequence=InSequence(1, start=True)))
 
 
+TOLD = """
+pipeline told(x: f32) -> (first: bool, last: bool, ready: bool, id: string) per sequence {
+    return first = sequence.start, last = sequence.end, ready = sequence.ready, id = sequence.id
+}
+
+pipeline numbered(x: f32) -> (id: u64, n: i64) per sequence {
+    state n: i64 = 0
+    next n = if sequence.start { 1 } else { n + 1 }
+    return id = sequence.number, n = n
+}
+"""
+
+
+def test_a_pipeline_reads_whether_a_request_is_the_first_or_the_last_and_whose_it_is() -> None:
+    with headrace.load(TOLD, workers=2) as app:
+        calls = app.told.sequence("mic")
+        assert tuple(calls(x=1)) == (True, False, True, "mic")
+        assert tuple(calls.submit(x=1).result()) == (False, False, True, "mic")
+        assert tuple(calls.last(x=1)) == (False, True, True, "mic")
+        assert tuple(calls(x=1)) == (True, False, True, "mic")
+        largest = app.numbered.sequence(2**64 - 1)
+        assert [tuple(map(int, largest(x=1))) for _ in range(2)] == [(2**64 - 1, 0), (2**64 - 1, 1)]
+        assert app.numbered.sequence()(x=1).n == 0
+
+
+def test_a_number_is_no_text_where_ids_are_read() -> None:
+    with headrace.load(TOLD) as app:
+        with pytest.raises(RequestError, match=r"`told`: .* are texts, for it reads them; 1 is"):
+            app.told.sequence(1)(x=1)
+        for id in ("1", -1, 1 << 64):
+            with pytest.raises(RequestError, match="are numbers of 64 bits, for it reads them"):
+                app.numbered.sequence(id)(x=1)
+        for strange in (True, 1.0, b"1"):
+            with pytest.raises(TypeError, match="a number or a text"):
+                app.told.sequence(strange)  # type: ignore[arg-type]
+
+
+COUNT = """
+fn checked(x: f32) -> (y: f32) = python "toys.py:checked"
+
+pipeline count(x: f32) -> stream (n: i64) per sequence {
+    state n: i64 = 0
+    last = loop (at: i64 = n) max 3 {
+        emit n = at + cast(checked(x) * 0, i64)
+        next at = at + 1
+    }
+    next n = last
+}
+"""
+
+
+@pytest.fixture
+def streams(tmp_path: Path) -> Iterator[headrace.App]:
+    (tmp_path / "toys.py").write_text(TOYS)
+    (tmp_path / "p.pipe").write_text(COUNT)
+    with headrace.load(tmp_path / "p.pipe", workers=2) as app:
+        yield app
+
+
+def test_a_stream_keeps_its_state_when_it_has_ended_well(streams: headrace.App) -> None:
+    async def read(calls: Sequence) -> list[int]:
+        return [int(one.n) async for one in calls.aio_stream(x=1)]
+
+    calls = streams.count.sequence()
+    assert [int(one.n) for one in calls.stream(x=1)] == [0, 1, 2]
+    assert asyncio.run(read(calls)) == [3, 4, 5]
+    assert [int(n) for n in calls(x=1).n] == [6, 7, 8]
+    assert [int(n) for n in calls.submit(x=1).result().n] == [9, 10, 11]
+    with pytest.raises(Fault, match="thirteen"):
+        list(calls.stream(x=13))
+    left = calls.stream(x=1)
+    assert int(next(left).n) == 12
+    waiting = calls.submit(x=1)  # it has its turn when nobody reads the other any more
+    assert not waiting.done()
+    left.close()
+    assert [int(n) for n in waiting.result().n] == [12, 13, 14]
+
+
+def test_a_stream_of_a_sequence_is_asked_for_as_such(streams: headrace.App) -> None:
+    with pytest.raises(RequestError, match="keeps state for a sequence"):
+        list(streams.count.stream(x=1))
+    calls = streams.count.sequence()
+    with pytest.raises(Fault, match="thirteen"):
+        list(calls.stream(x=13))
+    assert [int(one.n) for one in calls.stream(x=1)] == [0, 1, 2]
+
+
 def test_requests_of_a_sequence_run_in_order_whoever_runs_them(plan: headrace.CompiledPlan) -> None:
     engine = Engine(plan.plan, EngineConfig(workers=4, intra_op_threads=1))
     futures = {
@@ -161,9 +250,7 @@ def test_a_request_that_waits_for_its_turn_can_be_late_cancelled_or_closed(
     engine = Engine(plan.plan, EngineConfig(workers=1, intra_op_threads=1))
     sequences = engine.sequences["gather"]
     first = sequences.ask(InSequence(1, start=True))
-    late = engine.submit(
-        Request("gather", {"x": np.float32(1)}, deadline=0.0, sequence=InSequence(1))
-    )
+    late = engine.submit(asked(1, 1)._replace(deadline=engine.config.clock() + 0.02))
     with pytest.raises(Fault) as error:
         late.result()
     assert error.value.code is Code.DEADLINE
