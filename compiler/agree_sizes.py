@@ -8,13 +8,17 @@ before, the one that gains most. Where none gains enough it keeps its own.
 
 Neighbours are queues between which rows flow: in one region, one's result reaches the other through
 nothing that parts rows or waits for more of them, which a `for`, an `if` and another queue do.
+Arms that run at once are for the same rows.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from .graph import Graph, Node, Region, Value
+from .graph import Graph, Node, Region, Together, Value
 from .profile import ModelTimes
+
+Came: TypeAlias = dict[Value, dict[Node, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,9 @@ class _Flow:
     def __post_init__(self) -> None:
         self.neighbours = {node: [] for node in self.queues}
 
-    def walk(self, region: Region) -> None:
-        came: dict[Value, dict[Node, None]] = {}  # a value to the last queues on its way
+    def walk(self, region: Region, around: Came | None = None) -> Came:
+        """Follow rows through a region; return the last queues on the way of each value."""
+        came = dict(around or {})
         for node in region.nodes:
             before = {one: None for value in node.inputs for one in came.get(value, ())}
             if node in self.queues:
@@ -83,8 +88,13 @@ class _Flow:
             if node.regions:
                 before = {}
             came.update(dict.fromkeys(node.outputs, before))
-            for inner in node.regions:
-                self.walk(inner)
+            at_once = isinstance(node.kind, Together)
+            arms = [self.walk(inner, came if at_once else None) for inner in node.regions]
+            if at_once:
+                given = zip(arms, node.regions, strict=True)
+                found = [arm.get(value, {}) for arm, region in given for value in region.results]
+                came.update(zip(node.outputs, found, strict=True))
+        return came
 
 
 def _goes(size: int, other: int) -> bool:

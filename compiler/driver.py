@@ -136,6 +136,7 @@ class _Back:
     def __init__(self, source: Source, optimise: bool, progress: Progress, count: int) -> None:
         self.directory, self.progress, self.count = source.directory, progress, count
         self.passes = [one for one in load_passes() if optimise or one.phase is Phase.PLACE]
+        self.placing = {one.name for one in self.passes if one.phase >= Phase.PLACE}
         self.context = PassContext()
         self.segments = Segments()
         self.pipelines: list[PipelinePlan] = []
@@ -151,7 +152,7 @@ class _Back:
         self._explain(FIRST, explain_graph(graph, self.directory))
         optimized = optimize(graph, self.passes, self.context)
         for run in optimized.log:
-            placed = run is optimized.log[-1]
+            placed = run.name in self.placing
             self._explain(run.name, explain_graph(run.graph, self.directory, placed=placed))
         self.declined += [
             Declined(graph.name, by, one.stage, one.reason, place_of(one.span, self.directory))

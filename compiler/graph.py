@@ -96,6 +96,14 @@ class Try:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Regions that do not need each other and may run at once; inserted by `run_together` only.
+
+    Outputs are the results of each region, in their order.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Emit:
     """Sends its inputs, one a result of the pipeline, to the caller and goes on."""
 
@@ -108,7 +116,18 @@ class Transfer:
 
 
 Kind: TypeAlias = (
-    Constant | OpCall | ModelCall | FunctionCall | If | Match | For | Loop | Try | Emit | Transfer
+    Constant
+    | OpCall
+    | ModelCall
+    | FunctionCall
+    | If
+    | Match
+    | For
+    | Loop
+    | Try
+    | Together
+    | Emit
+    | Transfer
 )
 
 

@@ -19,6 +19,7 @@ class Phase(IntEnum):
     SIMPLIFY = 1  # fewer nodes of the same kind
     FUSE = 2  # several stages become one unit of execution
     PLACE = 3  # devices and copies between them
+    OVERLAP = 4  # what need not wait for each other
 
 
 @dataclass(frozen=True, slots=True)

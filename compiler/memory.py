@@ -11,7 +11,20 @@ from dataclasses import dataclass, field
 
 from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
 from .arena import Buffer, assign_offsets
-from .graph import Constant, For, Graph, If, Loop, Match, Node, Region, Transfer, Try, Value
+from .graph import (
+    Constant,
+    For,
+    Graph,
+    If,
+    Loop,
+    Match,
+    Node,
+    Region,
+    Together,
+    Transfer,
+    Try,
+    Value,
+)
 from .plan import MemoryPlan
 from .stage_settings import device_of
 
@@ -78,12 +91,21 @@ class _Life:
             self.step += 1
             for value in inner.results:
                 self.use(value, self.step)
+        if isinstance(node.kind, Together):
+            # all arms run at this time, in no known order
+            for value, first in self.first.items():
+                if first > before:
+                    self.first[value], self.last[value] = before + 1, self.step
         # A block holds what its inner blocks read until they are done.
         for value, last in self.last.items():
             if self.first[value] <= before <= last:
                 self.last[value] = self.step
 
     def _make(self, node: Node, rows: int | None) -> None:
+        if isinstance(node.kind, Together):
+            results = (value for region in node.regions for value in region.results)
+            self.same.update((v, [one]) for v, one in zip(node.outputs, results, strict=True))
+            return
         for index, value in enumerate(node.outputs):
             if node.regions:
                 # What control flow gives is what its regions made, not a copy of it.
@@ -107,7 +129,7 @@ def _rows_inside(node: Node, rows: int | None) -> int | None:
             counts = [_length(value.type) for value in node.inputs]
             known = [count for count in counts if count is not None]
             return rows * min(known) if rows is not None and known else None
-        case If() | Match() | Try() | Loop():
+        case If() | Match() | Try() | Loop() | Together():
             return rows
         case _:
             return rows

@@ -26,6 +26,7 @@ from .graph import (
     Node,
     OpCall,
     Region,
+    Together,
     Transfer,
     Try,
     Value,
@@ -45,6 +46,7 @@ from .plan import (
     StateVariable,
     Step,
     SwitchStep,
+    TogetherStep,
     TransferStep,
     TryStep,
 )
@@ -166,6 +168,8 @@ class _Planning:
                 return LoopStep(inputs[0], inputs[1:], blocks[0], stops, outputs, place)
             case Try(within=within):
                 return TryStep(blocks[0], blocks[1], within, outputs, place)
+            case Together():
+                return TogetherStep(blocks, outputs, place)
             case Emit():
                 return EmitStep(inputs, place)
             case Transfer(device=device):

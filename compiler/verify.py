@@ -33,6 +33,7 @@ from .graph import (
     Node,
     OpCall,
     Region,
+    Together,
     Transfer,
     Try,
     Value,
@@ -79,6 +80,7 @@ class _Walk:
     signatures: dict[tuple[type, str], Signature] = field(init=False)
     visible: set[Value] = field(default_factory=set[Value])
     made: set[Value] = field(default_factory=set[Value])
+    beside: int = 0  # nodes around whose regions run at once
 
     def __post_init__(self) -> None:
         self.signatures = {
@@ -94,8 +96,10 @@ class _Walk:
             if not node.stage:
                 raise GraphError(f"a node at {node.span} has no stage")
             self._use(node.inputs, where)
+            self.beside += isinstance(node.kind, Together)
             for inner in node.regions:
                 self.region(inner)
+            self.beside -= isinstance(node.kind, Together)
             try:
                 self._node(node)
             except GraphError as error:
@@ -156,9 +160,13 @@ class _Walk:
                 if within is not None and within <= 0:
                     raise GraphError("has no time for its body")
                 _verify_arms(node)
+            case Together():
+                _verify_together(node)
             case Emit():
                 if not self.graph.stream:
                     raise GraphError("emits, and the pipeline is no stream")
+                if self.beside:
+                    raise GraphError("emits beside what runs at the same time")
                 _require_fields("what is emitted", node.inputs, self.graph.signature.results)
                 _require_counts(node, len(node.inputs), 0, 0)
             case Transfer(device=device):
@@ -195,6 +203,20 @@ def _verify_arms(node: Node) -> None:
             )
         for result, output in zip(region.results, node.outputs, strict=True):
             _require_form(result, output.type, f"an arm's `{result.name}`")
+
+
+def _verify_together(node: Node) -> None:
+    results = [value for region in node.regions for value in region.results]
+    if len(node.regions) < 2 or node.inputs or len(results) != len(node.outputs):
+        raise GraphError(
+            f"has {len(node.inputs)} inputs, {len(node.regions)} regions with {len(results)} "
+            f"results, and {len(node.outputs)} outputs"
+        )
+    for region in node.regions:
+        if region.params:
+            raise GraphError("has a region with parameters")
+    for result, output in zip(results, node.outputs, strict=True):
+        _require_form(result, output.type, f"`{output.name}`")
 
 
 def _verify_for(node: Node, kind: For) -> None:

@@ -1,4 +1,4 @@
-"""The passes, one a file, in the order in which they run: simplify, then fuse, then place.
+"""The passes, one a file, in the order in which they run: simplify, fuse, place, overlap.
 
 fold_constants                calls whose arguments are known become constants
 merge_common_subexpressions   what is computed twice is computed once
@@ -8,4 +8,5 @@ glue_into_models              ops around a model become nodes of the model's own
 merge_models                  models that feed each other become one model
 merge_siblings                models side by side on one input become one model
 place_transfers               values are copied where they cross to another device
+run_together                  what need not wait for each other runs at once
 """

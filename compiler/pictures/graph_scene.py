@@ -18,6 +18,7 @@ from ..graph import (
     ModelCall,
     Node,
     Region,
+    Together,
     Transfer,
     Try,
     Value,
@@ -147,6 +148,9 @@ def _words(node: Node, details: str) -> tuple[Words, Sequence[str]]:
             return Words("loop", "again", "in the end", details, False), ("",)
         case Try():
             return Words("try", "try", "either", details, True), ("body", "else")
+        case Together():
+            words = Words("together", "at once", "all of them", details, True)
+            return words, ("",) * len(node.regions)
         case _:
             headings = [f"part {number}" for number in range(1, len(node.regions) + 1)]
             return Words(node.stage, node.stage, "then", details, False), headings

@@ -24,6 +24,7 @@ from headrace.compiler.graph import (
     Node,
     OpCall,
     Region,
+    Together,
     Transfer,
     Try,
     Value,
@@ -113,6 +114,10 @@ class Evaluator:
                     return self._region(graph, node.regions[0], (), values)
                 except Exception:  # whatever fails in the body is what `try` is for
                     return self._region(graph, node.regions[1], (), values)
+            case Together():
+                # the last first: nothing may depend on the order
+                arms = [self._region(graph, arm, (), values) for arm in reversed(node.regions)]
+                return [item for results in reversed(arms) for item in results]
             case Emit():
                 self.emitted.append(inputs)
                 return []

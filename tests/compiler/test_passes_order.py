@@ -22,6 +22,7 @@ def test_the_passes_run_in_this_order() -> None:
         ("FUSE", "merge_models"),
         ("FUSE", "merge_siblings"),
         ("PLACE", "place_transfers"),
+        ("OVERLAP", "run_together"),
     ]
 
 

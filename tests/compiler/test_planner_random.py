@@ -20,10 +20,12 @@ from headrace.compiler.graph import (
     Region,
     Settings,
     StageSettings,
+    Together,
     Transfer,
     Try,
     Value,
 )
+from headrace.compiler.graph_pass import Phase
 from headrace.compiler.optimize import load_passes, optimize
 from headrace.compiler.pictures.columns import cards_of
 from headrace.compiler.pictures.plan_scene import plan_scene
@@ -62,7 +64,8 @@ def placed_graphs(draw: st.DrawFn) -> tuple[Drawn, Graph]:
         functions=tuple(map(with_source, drawn.graph.functions)),
     )
     passes = load_passes()
-    return drawn, optimize(graph, passes if draw(st.booleans()) else passes[-1:]).graph
+    placing = [one for one in passes if one.phase is Phase.PLACE]
+    return drawn, optimize(graph, passes if draw(st.booleans()) else placing).graph
 
 
 def with_source(function: FunctionDef) -> FunctionDef:
@@ -95,6 +98,9 @@ def check_homes(graph: Graph, region: Region, homes: dict[Value, str]) -> None:
         if isinstance(node.kind, If | Match | Try):
             for index, value in enumerate(node.outputs):
                 (homes[value],) = {homes[region.results[index]] for region in node.regions}
+        elif isinstance(node.kind, Together):
+            given = (value for region in node.regions for value in region.results)
+            homes.update((v, homes[one]) for v, one in zip(node.outputs, given, strict=True))
         elif node.regions:
             assert {homes[value] for value in node.regions[0].results} <= {"cpu"}
 
