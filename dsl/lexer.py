@@ -233,7 +233,7 @@ class _Lexer:
         """Match a closing bracket with its opener; False when there is none."""
         opener = CLOSERS[token.type]
         if all(bracket.type != opener for bracket in reversed(self.brackets)):
-            if self.brackets and self.brackets[-1].type != "LBRACE":
+            if self.brackets and self.brackets[-1].type != "LBRACE" and not self.is_extra(token):
                 self.diagnostics.append(errors.mismatch(self.pop().span, token.span))
                 self.chunk.broken = True
                 return True
@@ -250,6 +250,11 @@ class _Lexer:
         if self.shallow is None and token.type == "RBRACE" and self.is_left_of(token, opened):
             self.shallow = opened.span, token.span
         return True
+
+    def is_extra(self, closer: Token) -> bool:
+        """Whether a bracket that closes nothing stands before the one that is awaited."""
+        following = self.source.text[closer.end : closer.end + 1]
+        return following == {"LPAR": ")", "LSQB": "]"}.get(self.brackets[-1].type)
 
     def is_left_of(self, closer: Token, opener: Token) -> bool:
         """Whether a bracket begins a line that is indented less than that of its opener."""

@@ -69,10 +69,12 @@ class DimArith:
     right: "Dim"
 
     def __str__(self) -> str:
-        def side(dim: "Dim") -> str:
-            return f"({dim})" if isinstance(dim, DimArith) else str(dim)
-
-        return f"{side(self.left)} {self.op} {side(self.right)}"
+        binds = self.op in "*/%"
+        left = isinstance(self.left, DimArith) and binds and self.left.op in "+-"
+        right = isinstance(self.right, DimArith) and (binds or self.right.op in "+-")
+        one = f"({self.left})" if left else str(self.left)
+        other = f"({self.right})" if right else str(self.right)
+        return f"{one} {self.op} {other}"
 
 
 Dim: TypeAlias = int | DimVar | DimAny | DimArith

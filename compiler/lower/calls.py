@@ -31,6 +31,9 @@ FAMILIAR: Final = MappingProxyType(
     {
         "ones": "full(shape, 1)",
         "arange": "range(n)",
+        "enumerate": "zip(range(len(xs)), xs)",
+        "int": "cast(x, i64)",
+        "float": "cast(x, f32)",
         "inf": "1.0 / 0.0",
         "nan": "0.0 / 0.0",
         "True": "true",

@@ -39,6 +39,9 @@ def lower_for(body: Body, expr: ast.For, names: tuple[str, ...]) -> Operand:
         if isinstance(target, ast.Ident):
             operand = Made(param) if param.type != UNKNOWN else BROKEN
             inner.scope.give(target.text, operand, target.span, body.problems)
+    for target in expr.targets[len(targets) :]:
+        if isinstance(target, ast.Ident):  # one too many, which has been said
+            inner.scope.give(target.text, BROKEN, target.span, body.problems)
     for statement in expr.body.statements[:-1]:
         lower_statement(inner, statement)
     last = expr.body.statements[-1] if expr.body.statements else None

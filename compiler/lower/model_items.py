@@ -20,15 +20,14 @@ from ..graph import Blob, ModelDef
 from ..signatures import FileSignature, NotOnnx
 from .agree import bare
 from .constants import read_defaults
-from .entities import Constraint, Entity, File, Mistaken, NamedModel
+from .entities import Entity, File, Mistaken, NamedModel
 from .model_axes import Axes, choose_axes
 from .model_files import item_signature, match_file
 from .model_pads import read_pads
 from .problems import Problems, did_you_mean
 from .python_models import read_python_model
-from .refused import report_unserved
 from .session import Session
-from .type_expressions import read_dim, read_signature
+from .type_expressions import read_constraint, read_dim, read_signature
 
 SERVED = ("onnx", "python")
 BACKENDS = ("onnx", "tensorrt", "torch", "openvino", "remote", "python")
@@ -46,8 +45,6 @@ def read_model(item: ast.Model, file: File, session: Session) -> Entity:
     """Return the model an item declares, `Mistaken` after a mistake in it."""
     before = session.problems.errors
     if item.backend.text == "python":
-        for pads in item.pads:
-            report_unserved("pads", pads.span, session.problems)
         entity = read_python_model(item, file, session)
         return entity if session.problems.errors == before else Mistaken()
     entity = _read(item, file, session)
@@ -78,10 +75,7 @@ def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
     if session.needs(definition.name) and found is not None:
         definition = replace(definition, content=_pack(item, found, axes, session))
     defaults = read_defaults(item.params or (), definition.signature.params, file, session)
-    where = tuple(
-        Constraint(read_dim(one.left), one.op, read_dim(one.right), one.span.text, one.span)
-        for one in item.where
-    )
+    where = tuple(read_constraint(one, problems) for one in item.where)
     return NamedModel(definition, where, defaults)
 
 
@@ -185,7 +179,7 @@ def _require_names(item: ast.Model, signature: Signature, problems: Problems) ->
     fields = (*signature.params, *signature.results)
     known = {v.name for field in fields for dim in type_dims(field.type) for v in variables(dim)}
     for constraint in item.where:
-        dims = (read_dim(constraint.left), read_dim(constraint.right))
+        dims = (read_dim(constraint.left, problems), read_dim(constraint.right, problems))
         for name in sorted({v.name for dim in dims for v in variables(dim)} - known):
             problems.error(
                 "HR101",

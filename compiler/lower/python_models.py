@@ -5,16 +5,18 @@ what the signature declares. It batches unless `batch none` says that it takes o
 """
 
 import ast as python
+from dataclasses import replace
 
 from ...dsl import ast
 from ...dsl.types import UNKNOWN
 from ..graph import ModelDef
 from .constants import read_defaults
-from .entities import Constraint, Entity, File, Mistaken, NamedModel
+from .entities import Entity, File, Mistaken, NamedModel
+from .model_pads import read_pads
 from .problems import Problems
 from .python_source import PythonFile, read_python, require_arguments
 from .session import Session, blob
-from .type_expressions import read_dim, read_signature
+from .type_expressions import read_constraint, read_signature
 
 
 def read_python_model(item: ast.Model, file: File, session: Session) -> Entity:
@@ -58,11 +60,9 @@ def read_python_model(item: ast.Model, file: File, session: Session) -> Entity:
         content=blob(found.content) if found is not None else None,
         span=item.name.span,
     )
+    definition = replace(definition, pads=read_pads(item, definition, problems))
     defaults = read_defaults(item.params, signature.params, file, session)
-    where = tuple(
-        Constraint(read_dim(one.left), one.op, read_dim(one.right), one.span.text, one.span)
-        for one in item.where
-    )
+    where = tuple(read_constraint(one, problems) for one in item.where)
     return NamedModel(definition, where, defaults)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from ...dsl import ast
 from ...dsl.diagnostic import Label
+from ...dsl.dims import Dims
 from ...dsl.source import Span
 from ...dsl.types import (
     ANY_DIM,
@@ -19,7 +20,7 @@ from ...dsl.types import (
     TensorType,
     Type,
 )
-from .entities import File, Mistaken, NamedType, UsedFile, describe
+from .entities import Constraint, File, Mistaken, NamedType, UsedFile, describe
 from .problems import Problems, did_mean, did_you_mean
 
 SCALARS = {dtype.value: dtype for dtype in DType}
@@ -42,7 +43,9 @@ def read_type(expr: ast.TypeExpr, file: File, problems: Problems) -> Type:
     """Return the type an expression names; UNKNOWN after a mistake in it."""
     match expr:
         case ast.TensorTypeExpr(name=name) if name in SCALARS:
-            return TensorType(SCALARS[name], tuple(read_dim(dim) for dim in expr.dims or ()))
+            return TensorType(
+                SCALARS[name], tuple(read_dim(dim, problems) for dim in expr.dims or ())
+            )
         case ast.TensorTypeExpr():
             return _named_type(expr, file, problems)
         case ast.ListTypeExpr():
@@ -63,7 +66,7 @@ def read_type(expr: ast.TypeExpr, file: File, problems: Problems) -> Type:
             return UNKNOWN if item == UNKNOWN else OptionalType(item)
 
 
-def read_dim(expr: ast.DimExpr) -> Dim:
+def read_dim(expr: ast.DimExpr, problems: Problems) -> Dim:
     match expr:
         case ast.DimInt(value=value):
             return value
@@ -72,7 +75,16 @@ def read_dim(expr: ast.DimExpr) -> Dim:
         case ast.DimUnknown():
             return ANY_DIM
         case ast.DimBinary(op=op, left=left, right=right):
-            return DimArith(op, read_dim(left), read_dim(right))
+            by = read_dim(right, problems)
+            if op in ("/", "%") and Dims().resolve(by) == 0:
+                problems.error("HR228", "a dimension is divided by zero", right.span)
+            return DimArith(op, read_dim(left, problems), by)
+
+
+def read_constraint(written: ast.Constraint, problems: Problems) -> Constraint:
+    """Return what a `where` asks for."""
+    left, right = read_dim(written.left, problems), read_dim(written.right, problems)
+    return Constraint(left, written.op, right, written.span.text, written.span)
 
 
 def read_fields(params: Iterable[ast.Param], file: File, problems: Problems) -> tuple[Field, ...]:

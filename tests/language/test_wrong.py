@@ -1,0 +1,56 @@
+"""Wrong programs: each mistake is said once, in words that make the cure plain."""
+
+import pytest
+
+from headrace.compiler import check
+from headrace.dsl.diagnostic import CompileError, Severity
+from tests.language.programs import source
+
+
+def said(text: str) -> list[tuple[str, str]]:
+    """Return code and message of each mistake in a program."""
+    try:
+        found = check(source(text))
+    except CompileError as error:
+        found = error.diagnostics
+    return [(one.code, one.message) for one in found if one.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize("dim", ["N / 0", "N % 0", "4 / (2 - 2)", "N + N / 0"])
+def test_no_dimension_is_divided_by_zero(dim: str) -> None:
+    text = f"pipeline p(x: f32[{dim}], n: f32[N]) -> (y: f32[N]) {{ return y = n }}\n"
+    assert said(text) == [("HR228", "a dimension is divided by zero")]
+
+
+def test_no_constraint_divides_by_zero() -> None:
+    text = """
+model m = onnx "m.onnx" (x: f32[N]) -> (y: f32[N]) where N % 0 == 0
+pipeline p(x: f32[N]) -> (y: f32[N]) { return y = m(x) }
+"""
+    assert said(text) == [("HR228", "a dimension is divided by zero")]
+
+
+def test_dimensions_are_shown_as_they_are_written() -> None:
+    text = """
+model m = onnx "m.onnx" (x: f32[2 * N + 1, (N - 1) * 2, N - (N - 1)]) -> (y: f32[N])
+pipeline p(x: f32[4, 3, 2]) -> (y: f32[N]) { return y = m(x) }
+"""
+    ((_, message),) = said(text)
+    assert "f32[2 * N + 1, (N - 1) * 2, N - (N - 1)]" in message
+
+
+def test_a_bracket_too_many_is_said_once() -> None:
+    assert said("pipeline p(x: f32]) -> (y: f32) { return y = x }\n") == [
+        ("HR008", "`]` closes nothing")
+    ]
+    assert said("pipeline p(x: f32[3) -> (y: f32) { return y = sum(x) }\n")[0][0] == "HR007"
+
+
+def test_a_name_too_many_of_a_for_causes_no_other_mistake() -> None:
+    text = """
+pipeline p(xs: f32[N]) -> (y: f32[N]) {
+    y = for i, x in xs { yield x + i }
+    return y = y
+}
+"""
+    assert said(text) == [("HR210", "2 names for 1 list")]
