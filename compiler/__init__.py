@@ -16,7 +16,8 @@ in another, `pictures` its picture; `verify_plan` (`verify_policies`) says what 
 What passes share, in the order in which they run: `onnx_store` parses models and `onnx_prune` cuts
 them; `glue_cluster` chooses (`glue_size`) and `glue_model` builds what is glued (`glue_dims`), with
 `onnx_emit`, `onnx_merge`, `onnx_names`, `onnx_opset` and `onnx_order`; `merge_groups` and
-`sibling_groups` (`model_cost`) choose, and `merge_calls` builds, what is merged.
+`sibling_groups` (`model_cost`) choose, and `merge_calls` builds, what is merged; `arms` finds what
+need not wait for each other, `arm_cost` says whether it is worth a hop.
 """
 
 from typing import TYPE_CHECKING

@@ -112,7 +112,7 @@ def test_without_optimising_every_call_is_a_segment(folder: Path) -> None:
 def test_a_plan_explains_every_pass_of_every_pipeline(folder: Path) -> None:
     plan = compile_source(source(folder), schedule="server")
     stages = [stage for stage, _ in plan.explanation]
-    assert (stages[0], stages[-2:]) == ("graph", ["place_transfers", "plan"])
+    assert (stages[0], stages[-2:]) == ("graph", ["run_together", "plan"])
     assert "merge_models" in stages
     text = explain(plan)
     assert text.count("pipeline ") == 2
