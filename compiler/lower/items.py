@@ -10,6 +10,7 @@ from ...dsl.parse import parse
 from ...dsl.source import Source
 from ...dsl.types import UNKNOWN
 from ..assets import Missing, locate
+from .constant_order import in_order, mentioned
 from .constants import read_constant, read_defaults
 from .entities import (
     Entity,
@@ -63,10 +64,8 @@ class Loading:
             elif isinstance(item, ast.UseFile):
                 file.entities[item.alias.text] = self._file(item, file)
         self._types(file, [item for item in items if isinstance(item, ast.TypeDef)])
+        self._constants(file, items)
         session = self.session
-        for item in items:
-            if isinstance(item, ast.Const):
-                file.entities[item.name.text] = read_constant(item, file, session)
         for item in items:
             match item:
                 case ast.Model():
@@ -79,6 +78,23 @@ class Loading:
                     file.entities[item.name.text] = self._routine(item, item.body, file)
                 case _:
                     pass
+
+    def _constants(self, file: File, items: Sequence[ast.Item]) -> None:
+        """Read constants so that each comes after those it mentions; circles are mistakes."""
+        session = self.session
+        constants = [item for item in items if isinstance(item, ast.Const)]
+        later = {
+            item.name.text for item in items if isinstance(item, ast.Model | ast.Fn | ast.Pipeline)
+        }
+        for item in constants:
+            file.entities[item.name.text] = Mistaken()
+        for item in in_order(constants, session.problems):
+            run = [name for name in mentioned(item.value) if name in later]
+            for name in run:
+                message = f"`{name}` runs when the pipeline does"
+                session.problems.error("HR219", message, item.value.span)
+            if not run:
+                file.entities[item.name.text] = read_constant(item, file, session)
 
     def _module(self, item: ast.UseModule) -> Entity:
         family = self.session.catalog.family(item.name.text)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from ...dsl import ast
 from ...dsl.diagnostic import Label
 from ...dsl.dims import Dims
+from ...dsl.nearest import nearest
 from ...dsl.source import Span
 from ...dsl.types import (
     ANY_DIM,
@@ -118,6 +119,14 @@ def given_twice(name: str, again: Span, first: Span, problems: Problems) -> None
     )
 
 
+def _meant(written: str, name: str, types: list[str]) -> str | None:
+    """Return the help for a type that there is none of, in the file that `written` leads to."""
+    if written != name:
+        near = nearest(name, types)
+        return did_mean(None if near is None else written.removesuffix(name) + near)
+    return did_mean(ELSEWHERE.get(name)) or did_you_mean(name, (*types, *SCALARS))
+
+
 def _named_type(expr: ast.TensorTypeExpr, file: File, problems: Problems) -> Type:
     first, *rest = expr.name.split(".")
     found = file.find(first)
@@ -142,7 +151,7 @@ def _named_type(expr: ast.TensorTypeExpr, file: File, problems: Problems) -> Typ
                 "HR104",
                 f"there is no type `{expr.name}`",
                 Span(expr.span.source, expr.span.start, expr.span.start + len(expr.name)),
-                help=did_mean(ELSEWHERE.get(first)) or did_you_mean(first, (*types, *SCALARS)),
+                help=_meant(expr.name, first, types),
             )
         case other:
             problems.error("HR104", f"`{expr.name}` is {describe(other)}, not a type", expr.span)
