@@ -10,6 +10,7 @@ from ...dsl.types import (
     UNKNOWN,
     Dim,
     DimVar,
+    DType,
     ListType,
     OptionalType,
     Signature,
@@ -84,11 +85,13 @@ def adapt(body: Body, single: Single, wanted: Type, span: Span) -> Single:
             if isinstance(item, TensorType) and len(item.dims) + 1 == len(dims):
                 return Made(stacked(body, value.type, single, span))
             return single
-        case Made(value=value), ListType(item=TensorType(dims=dims)):
+        case Made(value=value), ListType(item=item, maximum=maximum):
             found = value.type
-            if isinstance(found, TensorType) and len(found.dims) == len(dims) + 1:
-                return Made(unstacked(body, found, single, span))
-            return single
+            if isinstance(found, TensorType) and isinstance(item, TensorType):
+                if len(found.dims) != len(item.dims) + 1:
+                    return single
+                value = unstacked(body, found, single, span)
+            return Made(bounded(body, value, maximum, span))
         case _:
             return single
 
@@ -113,6 +116,18 @@ def unstacked(body: Body, found: TensorType, single: Made, span: Span) -> Value:
     maximum = count if isinstance(count, int) else None
     type = ListType(TensorType(found.dtype, found.dims[1:]), maximum)
     return body.add(OpCall(op), (single.value,), (type,), span, "unstack", (single.value.name,))[0]
+
+
+def bounded(body: Body, value: Value, maximum: int | None, span: Span) -> Value:
+    """Add `at_most` where a list may be longer than it may be."""
+    found = value.type
+    if maximum is None or not isinstance(found, ListType):
+        return value
+    if found.maximum is not None and found.maximum <= maximum:
+        return value
+    most = body.constant(Known(maximum, TensorType(DType.I64)), span, "most")
+    op, type = body.catalog.op("core.at_most"), ListType(found.item, maximum)
+    return body.add(OpCall(op), (value, most), (type,), span, "at_most", (value.name,))[0]
 
 
 def join(left: Type, right: Type, dims: Dims) -> Type | None:

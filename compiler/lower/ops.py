@@ -13,7 +13,7 @@ from ...stdlib.op import Argument, Literal, Op, OpTypeError
 from ...stdlib.op import Param as OpParam
 from ..dimensions import map_dims
 from ..graph import OpCall, Value
-from .agree import stacked
+from .agree import adapt, stacked
 from .arguments import Slot, bind
 from .body import Body
 from .literals import LiteralError, typed
@@ -86,6 +86,8 @@ def apply_op(
     """Add a node that runs an op; raises OpTypeError when its shape rule refuses the inputs."""
     if any(isinstance(single, Broken) for single in inputs):
         return broken_results(op)
+    if op.name == "core.concat":
+        inputs = _joined(body, inputs, span)
     mark = body.dims.mark
     found = op.types([_argument(body, single) for single in inputs], body.dims)
     if op.name not in LIST_OPS and not any(isinstance(type, ListType) for type in found):
@@ -112,6 +114,21 @@ def apply_op(
         checks=checks,
     )
     return record(op.results, tuple(map(Made, outputs)))
+
+
+def _joined(body: Body, inputs: Sequence[Single], span: Span) -> Sequence[Single]:
+    """Make lists of all that is joined with a list whose items differ, and so are no tensor."""
+    along, *parts = inputs
+    lists = [one.type for one in parts if isinstance(one, Made) and isinstance(one.type, ListType)]
+    if not any(_differ(body, one.item) for one in lists):
+        return inputs
+    wanted = ListType(lists[0].item)
+    adapted = [adapt(body, one, wanted, span) for one in parts]
+    return [along, *(Made(body.value(one, span)) for one in adapted)]
+
+
+def _differ(body: Body, item: Type) -> bool:
+    return not isinstance(item, TensorType) or ANY_DIM in map(body.dims.resolve, item.dims)
 
 
 def _as_tensor(body: Body, single: Single, span: Span) -> Single:

@@ -158,7 +158,8 @@ class Pipeline:
                 "`per sequence`",
                 pipeline=self.__name__,
             )
-        if isinstance(id, bool) or not isinstance(id, int | str | None):
+        strange: object = id  # 1.0 and True would be the sequence 1
+        if isinstance(strange, bool) or not isinstance(strange, int | str | None):
             raise TypeError(f"the id of a sequence is a number or a text, not {id!r}")
         if id is None:
             unique = uuid4()

@@ -197,7 +197,7 @@ def test_a_stream_keeps_its_state_when_it_has_ended_well(streams: headrace.App) 
     assert int(next(left).n) == 12
     waiting = calls.submit(x=1)  # it has its turn when nobody reads the other any more
     assert not waiting.done()
-    left.close()
+    del left
     assert [int(n) for n in waiting.result().n] == [12, 13, 14]
 
 
