@@ -9,10 +9,10 @@ kind, with its share of the cores by `division`, as an `instance` (ONNX, with `p
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
 with `control` for branches and walks, `together` for blocks that run at once, `iterate` for loops
-and streams, `attempts` for `try`;
-`rows` are the values of a group, `literals` those known before, `shapes` binds and compares their
-dimensions; `stage` is what work asks for; `blame` gives failures an address. `sequences` and
-`turns` keep states between requests.
+and streams, `attempts` for `try`, `cache` for results that are kept; `rows` are the values of a
+group, `literals` those known before, `shapes` binds and compares their dimensions; `stage` is what
+work asks for; `blame` gives failures an address. `sequences` and `turns` keep states between
+requests.
 
 Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
 and `batcher` (`line`, `gather`, `queue_policy`, `agenda`) decide, `jobs` does, `threads` waits, `pending` is the future, `streams`

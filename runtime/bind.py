@@ -1,6 +1,6 @@
 """Turns the blocks of a plan into bound ones, once when it is loaded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from ..compiler.plan import Block as PlannedBlock
@@ -18,6 +18,7 @@ from ..compiler.plan import (
 )
 from ..compiler.plan import Step as PlannedStep
 from .attempts import Try
+from .cache import CachedCall, CacheUse
 from .control import Compare, Each, Switch
 from .flow import Block, Call, Step
 from .iterate import Emit, Loop
@@ -26,18 +27,23 @@ from .together import Together
 
 
 def bind_block(
-    block: PlannedBlock, stages: Sequence[Stage], transfer: Callable[[str], Stage]
+    block: PlannedBlock,
+    stages: Sequence[Stage],
+    transfer: Callable[[str], Stage],
+    caches: Mapping[int, CacheUse],
 ) -> Block:
-    """Return the block with its stages in place of numbers; `transfer` gives that of a device."""
+    """Return the block with its stages in place of numbers; `transfer` gives that of a device,
+    `caches` has those of stages by number."""
 
     def bound(inner: PlannedBlock) -> Block:
-        return bind_block(inner, stages, transfer)
+        return bind_block(inner, stages, transfer, caches)
 
     def step(planned: PlannedStep) -> Step:
         match planned:
             case CallStep():
-                stage = stages[planned.segment]
-                return Call(stage, planned.inputs, planned.outputs, planned.place)
+                stage, use = stages[planned.segment], caches.get(planned.segment)
+                call = Call(stage, planned.inputs, planned.outputs, planned.place)
+                return call if use is None else CachedCall(call, use)
             case TransferStep():
                 stage = transfer(planned.device)
                 return Call(stage, (planned.source,), (planned.target,), planned.place)

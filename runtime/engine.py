@@ -16,15 +16,17 @@ from typing import NoReturn, TypeVar
 
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
+from .admission import Intake
 from .blame import own_fault
+from .division import Share
 from .flow import ONE
 from .inline import Emitted, Inline, call_all
 from .load import LoadConfig, Progress, Stages
 from .metrics import Metrics, Snapshot, Tally
 from .pending import Pending
-from .prepared import Prepared, nothing, present
+from .prepared import Prepared, nothing, present, with_caches
 from .request import Code, EngineClosed, Fault, InSequence, Request, RequestError, Response
-from .rows import Rows
+from .rows import Rows, size_of
 from .scheduler import Scheduler
 from .shared import Shared
 from .streams import Stream, gathered, require_stream
@@ -40,12 +42,16 @@ class EngineConfig:
     """`workers` threads run what is submitted (None: one a core); `intra_op_threads` are those of
     one model run (None: the cores divided, `division.py`). `queue_size` bounds the requests of
     one pipeline that wait to start, where its schedule says nothing; `sequences` how many of one
-    pipeline are kept at once. `clock` is monotonic, in seconds; deadlines are told on it.
+    pipeline are kept at once; `bytes_in_flight` the inputs of all requests that were submitted and
+    have no answer yet. With `predict` those that cannot be in time are refused, or dropped before
+    they run. `clock` is monotonic, in seconds; deadlines are told on it.
     `tensorrt` lets TensorRT run what stands on a GPU: faster, slower to load, other last bits."""
 
     workers: int | None = None
     intra_op_threads: int | None = None
     queue_size: int = 1024
+    bytes_in_flight: int = 1 << 30
+    predict: bool = True
     sequences: int = 4096
     clock: Callable[[], float] = time.monotonic
     tensorrt: bool = False
@@ -53,6 +59,10 @@ class EngineConfig:
     def worker_threads(self) -> int:
         """Return the number of workers."""
         return self.workers if self.workers is not None else len(os.sched_getaffinity(0))
+
+    def intake(self) -> Intake:
+        """Return how much is taken in."""
+        return Intake(self.queue_size, self.bytes_in_flight, self.predict)
 
     def loading(self) -> LoadConfig:
         """Return what a plan is loaded for."""
@@ -85,6 +95,7 @@ class Engine:
                 self._stages.all,
                 self._stages.transfer,
                 self.sequences.get(pipeline.name),
+                self._stages.caches,
             )
             for i, pipeline in enumerate(plan.pipelines)
         }
@@ -277,10 +288,11 @@ class Engine:
             flow,
             presenters,
             answer,
-            pipeline.deadline(now, deadline),
-            priority or 1,
+            deadline,
+            priority,
             now,
             turn,
+            size_of(columns),
         )
         answer.task = task
         try:
@@ -323,7 +335,7 @@ class Engine:
     ) -> Future[Result]:
         """As `submit`; `make` turns the results by name into the future's result.
 
-        `priority` 1 is the highest and what 0, not given, means.
+        `priority` 1 is the highest; 0, not given, is the pipeline's default.
         """
         tally = self._enter()
         try:
@@ -405,7 +417,14 @@ class Engine:
     @property
     def metrics(self) -> Snapshot:
         """What has happened so far."""
-        return self._metrics.snapshot(() if self._workers is None else self._workers.pending())
+        waiting = () if self._workers is None else self._workers.pending()
+        return with_caches(self._metrics.snapshot(waiting), self._pipelines.values())
+
+    @property
+    def shares(self) -> dict[str, Share]:
+        """What a run of each model may take of the cores, by the name of its stage."""
+        found = zip(self.plan.segments, self._stages.shares, strict=True)
+        return {segment.name: share for segment, share in found if share is not None}
 
     def close(self) -> None:
         """Fail what waits and give back what the plan needed; `drain` first to finish it."""
@@ -432,7 +451,9 @@ class Engine:
             with self._starting:
                 if self._workers is None:
                     pipelines = list(self._pipelines.values())
-                    scheduler = Scheduler(pipelines, self._stages.all, self.config.queue_size)
+                    scheduler = Scheduler(
+                        pipelines, self._stages.all, self.config.intake(), self.plan.resources
+                    )
                     self._workers = Workers(
                         scheduler,
                         self._metrics,

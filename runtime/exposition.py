@@ -87,6 +87,11 @@ def _pipelines(pipelines: Mapping[tuple[str, str], PipelineCounts]) -> Iterator[
         for model, pipeline in pipelines.items():
             counter.add_metric(model, read(pipeline))
         yield counter
+    for name, text, read in _CACHE_COUNTERS:
+        counter = CounterMetricFamily(f"nv_cache_num_{name}_per_model", text, labels=_MODEL)
+        for model, pipeline in pipelines.items():
+            counter.add_metric(model, read(pipeline))
+        yield counter
     pending = GaugeMetricFamily(
         "nv_inference_pending_request_count", "Requests that wait to start", labels=_MODEL
     )
@@ -132,6 +137,12 @@ _COUNTERS: tuple[tuple[str, str, Callable[[PipelineCounts], int]], ...] = (
 )
 
 
+_CACHE_COUNTERS: tuple[tuple[str, str, Callable[[PipelineCounts], int]], ...] = (
+    ("hits", "Rows whose results at a stage were kept", lambda p: p.cache_hits),
+    ("misses", "Rows that a stage with a cache had to run", lambda p: p.cache_misses),
+)
+
+
 def _shadows(shadows: Mapping[tuple[str, str], ShadowCounts]) -> Iterator[Metric]:
     copies = CounterMetricFamily(
         "headrace_shadow_copies",
@@ -174,5 +185,7 @@ _STAGE_COUNTERS: tuple[tuple[str, str, Callable[[StageCounts], float]], ...] = (
         "Executions that held rows of more than one request",
         lambda stage: stage.mixed,
     ),
+    ("cache_hits", "Rows whose results were kept", lambda stage: stage.cache_hits),
+    ("cache_misses", "Rows that a cache had not kept", lambda stage: stage.cache_misses),
     ("padded_rows", "Rows that were filled up to meet larger ones", lambda stage: stage.padded),
 )

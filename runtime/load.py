@@ -12,6 +12,7 @@ from typing import TypeAlias
 from ..compiler.plan import OpSegment, Plan, Segment
 from ..compiler.plan_walk import copies_of
 from .backend import Loading, load_backends
+from .cache import Cache
 from .devices.device import Device
 from .division import divide
 from .load_error import NO_CORE, LoadError
@@ -39,7 +40,7 @@ class LoadConfig:
 
 class Stages:
     """The stages of a plan: `all` holds one per segment, then one per device copied to; `shares`
-    what each segment has of the cores."""
+    what each segment has of the cores, `caches` those of segments by number."""
 
     def __init__(
         self,
@@ -56,6 +57,11 @@ class Stages:
         self.shares = divide(plan.segments, len(cores), config.workers, config.threads)
         self.all: list[Stage] = []
         self._transfers: dict[str, Stage] = {}
+        self.caches = {
+            index: Cache(segment, segment.service.cache)
+            for index, segment in enumerate(plan.segments)
+            if not isinstance(segment, OpSegment) and segment.service.cache is not None
+        }
         try:
             for segment in plan.segments:
                 _check_cores(segment, cores)

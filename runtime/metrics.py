@@ -6,10 +6,12 @@ adds the cells up. Counters only grow. Times are in seconds.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 Key = TypeVar("Key", int, str, tuple[str, str])
+
+Counts = TypeVar("Counts", "StageCounts", "PipelineCounts")
 
 
 class StageCell:
@@ -72,7 +74,8 @@ class Tally:
 class StageCounts:
     """`rows / executions` is the mean batch; `mixed` counts batches that held rows of more than
     one request; `padded` counts rows that were filled up; `sizes` maps a batch size to its number
-    of executions. An op or a function that takes one item at a time counts one execution for all
+    of executions. `cache_hits` are rows that were not run because their results were kept,
+    `cache_misses` those that were, of a stage with a cache. An op or a function that takes one item at a time counts one execution for all
     rows of a request."""
 
     name: str
@@ -83,6 +86,8 @@ class StageCounts:
     mixed: int = 0
     sizes: dict[int, int] = field(default_factory=dict[int, int])
     padded: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,8 @@ class PipelineCounts:
     failures: dict[str, int] = field(default_factory=dict[str, int])
     pending: int = 0
     fallbacks: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    cache_hits: int = 0
+    cache_misses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,15 @@ class Snapshot:
 
     def stage(self, name: str) -> StageCounts:
         return next(one for one in self.stages if one.name == name)
+
+    def with_cache(self, pipeline: int, stage: int, hits: int, misses: int) -> "Snapshot":
+        """Return it with rows that a pipeline looked up in the cache of a stage, by their numbers."""
+        return Snapshot(
+            tuple(
+                _cached(one, hits, misses, i == pipeline) for i, one in enumerate(self.pipelines)
+            ),
+            tuple(_cached(one, hits, misses, i == stage) for i, one in enumerate(self.stages)),
+        )
 
 
 class Metrics:
@@ -177,6 +193,13 @@ def _stage(name: str, cells: Sequence[StageCell]) -> StageCounts:
         _sum([dict(cell.sizes) for cell in cells]),
         sum(cell.padded for cell in cells),
     )
+
+
+def _cached(counts: Counts, hits: int, misses: int, its_own: bool) -> Counts:
+    if not its_own:
+        return counts
+    hits, misses = counts.cache_hits + hits, counts.cache_misses + misses
+    return replace(counts, cache_hits=hits, cache_misses=misses)
 
 
 def _sum(counts: Sequence[dict[Key, int]]) -> dict[Key, int]:

@@ -1,7 +1,7 @@
 """A pipeline made ready to run: its border, its bound blocks, how long it takes."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..compiler.plan import Block as PlannedBlock
 from ..compiler.plan import PipelinePlan, TryStep
@@ -9,8 +9,10 @@ from ..compiler.plan_walk import segments_of, steps_of
 from ..stdlib.op import Item
 from .accept import Acceptor, Presenter, show_signature
 from .bind import bind_block
+from .cache import Cache, CacheUse
 from .flow import ONE, Block, Flow, Group
 from .in_sequence import FIRST, initial_states, walk_in_sequence
+from .metrics import Snapshot
 from .op_stage import OpStage
 from .prune import prune
 from .request import InSequence, RequestError
@@ -40,6 +42,7 @@ class Prepared:
         stages: Sequence[Stage],
         transfer: Callable[[str], Stage],
         sequences: Sequences | None = None,
+        caches: Mapping[int, Cache] | None = None,
     ) -> None:
         self.plan, self.index, self.sequences = pipeline, index, sequences
         self.average: float | None = None
@@ -50,10 +53,21 @@ class Prepared:
         self.limited = _limited(pipeline.body, stages)
         self.accept = Acceptor(pipeline).accept
         self._stages, self._transfer = stages, transfer
+        called = segments_of(pipeline.body)
+        self._caches = {
+            one: CacheUse(cache, index, one)
+            for one, cache in (caches or {}).items()
+            if one in called
+        }
         presenters = tuple(Presenter(pipeline, i) for i in range(len(pipeline.results)))
-        self.whole = bind_block(pipeline.body, stages, transfer), presenters
+        self.whole = self._bound(pipeline.body), presenters
         self._keeping = threading.Lock()
         self._subsets: dict[tuple[str, ...], tuple[Block, tuple[Presenter, ...]]] = {}
+
+    @property
+    def caches(self) -> tuple[CacheUse, ...]:
+        """The caches of its stages, with what it has found in them."""
+        return tuple(self._caches.values())
 
     def ask(self, sequence: InSequence | None) -> tuple[Sequences, Turn]:
         """Give a request its turn in its sequence; raises Fault when it cannot have one."""
@@ -132,11 +146,15 @@ class Prepared:
     def measured(self, seconds: float) -> None:
         """Take one more request into the running mean."""
         average = self.average = _mean(self.average, seconds)
-        self.cheap = average < CHEAP_SECONDS and not self.queued and self.sequences is None
+        alone = not self.queued and self.sequences is None and not self._caches
+        self.cheap = alone and average < CHEAP_SECONDS
 
     def started(self, seconds: float) -> None:
         """Note how long a request took to reach its first queue."""
         self.start_seconds = _mean(self.start_seconds, seconds)
+
+    def _bound(self, body: PlannedBlock) -> Block:
+        return bind_block(body, self._stages, self._transfer, self._caches)
 
     def _narrow(self, outputs: tuple[str, ...]) -> tuple[Block, tuple[Presenter, ...]]:
         names = self.names
@@ -159,7 +177,7 @@ class Prepared:
         count = len(self.plan.body.results)
         wanted = (*indices, *range(count - len(self.plan.states), count))
         body = self.plan.body if self.plan.stream else prune(self.plan.body, wanted)
-        block = bind_block(body, self._stages, self._transfer)
+        block = self._bound(body)
         return block, tuple(self.whole[1][index] for index in indices)
 
 
@@ -171,6 +189,14 @@ def _limited(block: PlannedBlock, stages: Sequence[Stage]) -> frozenset[int]:
             called = segments_of(step.body)
             found |= {one for one in called if not isinstance(stages[one], OpStage)}
     return frozenset(found)
+
+
+def with_caches(snapshot: Snapshot, pipelines: Iterable[Prepared]) -> Snapshot:
+    """Return the counts with what the pipelines have found in the caches of their stages."""
+    for pipeline in pipelines:
+        for use in pipeline.caches:
+            snapshot = snapshot.with_cache(use.pipeline, use.stage, use.hits, use.misses)
+    return snapshot
 
 
 def _mean(mean: float | None, seconds: float) -> float:
