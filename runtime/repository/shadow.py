@@ -67,6 +67,8 @@ class Shadow:
         self._turns = count()
         self._waiting: Queue[tuple[Request, Mapping[str, Item]] | None] = Queue(MOST)
         self._lock = threading.Lock()
+        self._settled = threading.Condition(self._lock)
+        self._shown = 0  # requests that are not answered, copies that wait or run
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -79,10 +81,17 @@ class Shadow:
 
     def show(self, request: Request, outcome: Mapping[str, Item] | Future[Response]) -> None:
         """Take a copy of a request that is answered, or will be."""
+        with self._lock:
+            self._shown += 1
         if isinstance(outcome, Future):
             outcome.add_done_callback(lambda done: self._show_answered(request, done))
         else:
             self._offer(request, outcome)
+
+    def wait(self) -> None:
+        """Wait until nothing that was shown is still to be done."""
+        with self._settled:
+            self._settled.wait_for(lambda: self._shown == 0)
 
     def close(self) -> None:
         """Drop what waits and let what runs end."""
@@ -96,17 +105,24 @@ class Shadow:
                 self._waiting.get_nowait()
             except Empty:
                 break
+            self._finish("dropped")
         self._waiting.put(None)  # nothing else is put any more
         thread.join()
 
     def _show_answered(self, request: Request, done: Future[Response]) -> None:
-        if not done.cancelled() and done.exception() is None:
+        if done.cancelled() or done.exception() is not None:
+            self._finish(None)
+        else:
             self._offer(request, done.result().outputs)
 
     def _offer(self, request: Request, answer: Mapping[str, Item]) -> None:
+        if not self._queued(request, answer):
+            self._finish("dropped")
+
+    def _queued(self, request: Request, answer: Mapping[str, Item]) -> bool:
         with self._lock:
             if self._closed:
-                return
+                return False
             if self._thread is None:
                 name = f"headrace-shadow-{self._prepared.plan.name}"
                 self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -114,21 +130,30 @@ class Shadow:
             try:
                 self._waiting.put_nowait((request, answer))
             except Full:
-                self._tally.note("dropped")
-            else:
-                self._tally.note("copied")
+                return False
+        self._tally.note("copied")
+        return True
+
+    def _finish(self, what: str | None) -> None:
+        """Note what came of something shown."""
+        if what is not None:
+            self._tally.note(what)
+        with self._settled:
+            self._shown -= 1
+            self._settled.notify_all()
 
     def _work(self) -> None:
         while (copy := self._waiting.get()) is not None:
-            request, answer = copy
-            try:
-                found = self._engine.run(self._prepared, request.inputs, request.outputs)
-            except Fault:
-                self._tally.note("failed")
-                continue
-            self._tally.note("answered")
-            if not same_answer(answer, found):
-                self._tally.note("different")
+            self._finish(self._run(*copy))
+
+    def _run(self, request: Request, answer: Mapping[str, Item]) -> str:
+        try:
+            found = self._engine.run(self._prepared, request.inputs, request.outputs)
+        except Fault:
+            return "failed"
+        if not same_answer(answer, found):
+            self._tally.note("different")
+        return "answered"
 
 
 def same_answer(one: Mapping[str, Item], other: Mapping[str, Item]) -> bool:

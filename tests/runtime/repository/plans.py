@@ -109,3 +109,33 @@ def ask(
     outputs = outcome.result(20).outputs if isinstance(outcome, Future) else outcome
     first = next(iter(outputs.values()))
     return float(np.ravel(np.asarray(first))[0]), answering.version
+
+
+FAIL = """
+def fail(x):
+    raise ValueError("no")
+"""
+STOP = """
+from tests.runtime.repository.plans import GATES
+
+def stop(x):
+    GATES["{name}"].pass_through()
+    return x
+"""
+
+
+def failing() -> Plan:
+    """A pipeline whose function raises."""
+    return _of_function("fail", FAIL)
+
+
+def stopping(gate: str) -> Plan:
+    """A pipeline whose function passes a gate when it runs."""
+    return _of_function("stop", STOP.format(name=gate))
+
+
+def _of_function(name: str, source: str) -> Plan:
+    maker = PlanMaker()
+    function = maker.python(name, source, X, Y)
+    maker.pipeline("p", X, Y, block([0], [call(function, [0], [1])], [1]))
+    return maker.plan()

@@ -46,7 +46,7 @@ def states(repository: Repository) -> set[tuple[str, int, State]]:
     return {(entry.pipeline, entry.version, entry.state) for entry in repository.index()}
 
 
-def done(future: "Future[None]") -> None:
+def done(future: "Future[None] | Future[bool]") -> None:
     future.result(20)
 
 
