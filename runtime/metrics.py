@@ -74,9 +74,9 @@ class Tally:
 class StageCounts:
     """`rows / executions` is the mean batch; `mixed` counts batches that held rows of more than
     one request; `padded` counts rows that were filled up; `sizes` maps a batch size to its number
-    of executions. `cache_hits` are rows that were not run because their results were kept,
-    `cache_misses` those that were, of a stage with a cache. An op or a function that takes one item at a time counts one execution for all
-    rows of a request."""
+    of executions. An op or a function that takes one item at a time counts one execution for all
+    rows of a request. Of a stage with a cache `cache_hits` are rows that were not run because
+    their results were kept, `cache_misses` those that were."""
 
     name: str
     executions: int = 0
@@ -119,7 +119,7 @@ class Snapshot:
         return next(one for one in self.stages if one.name == name)
 
     def with_cache(self, pipeline: int, stage: int, hits: int, misses: int) -> "Snapshot":
-        """Return it with rows that a pipeline looked up in the cache of a stage, by their numbers."""
+        """Return it with what a pipeline looked up in the cache of a stage, by their numbers."""
         return Snapshot(
             tuple(
                 _cached(one, hits, misses, i == pipeline) for i, one in enumerate(self.pipelines)
