@@ -6,8 +6,8 @@
                          z2 = transfer(z) to cpu
                          return z2
 
-Models run on their device, everything else on the CPU, and results leave from the CPU. Control
-flow moves no data: what all arms of an `if` leave on one device stays there; where they differ,
+Models run on their device, everything else on the CPU, and results leave from the CPU. A state is
+kept on the device that reads it and makes what it becomes. Control flow moves no data: what all arms of an `if` leave on one device stays there; where they differ,
 what follows decides. A copy stands before its first use, outside of the `for` or `loop` that uses
 it (one copy for all items), and within an arm when nothing outside of that one `if` or `try` needs
 it (no copy for an arm not taken).
@@ -40,20 +40,44 @@ Need = tuple[Value, str]
 
 
 def run(graph: Graph, _context: PassContext) -> PassResult:
-    placing = _Placing(graph)
-    placing.find_wants(graph.body, [{CPU}] * len(graph.body.results))
-    placing.settle(graph.body)
-    body = placing.region(graph.body, {}, (CPU,) * len(graph.body.results))
-    if body is graph.body:
+    placing, kept_on = _settled(graph)
+    results = (CPU,) * (len(graph.body.results) - len(kept_on))
+    body = placing.region(graph.body, {}, (*results, *kept_on))
+    states = tuple(
+        replace(state, device=device) for state, device in zip(graph.states, kept_on, strict=True)
+    )
+    if body is graph.body and states == graph.states:
         return PassResult(graph, False)
-    return PassResult(replace(graph, body=body), True)
+    return PassResult(replace(graph, body=body, states=states), True)
+
+
+def _settled(graph: Graph) -> "tuple[_Placing, tuple[str, ...]]":
+    """Return where each value is made, and the device on which each state is kept.
+
+    A state is kept where it is read if what it becomes is made there: it then never moves.
+    """
+    body, count = graph.body, len(graph.states)
+    kept = body.params[len(body.params) - count :]
+    given = [{CPU}] * (len(body.results) - count)
+    asking = _Placing(graph, {})
+    asking.find_wants(body, [*given, *(set[str]() for _ in kept)])
+    devices = tuple(_only_device(asking.wants.get(value, set()), value.type) for value in kept)
+    while True:
+        placing = _Placing(graph, dict(zip(kept, devices, strict=True)))
+        placing.find_wants(body, [*given, *({device} for device in devices)])
+        placing.settle(body)
+        pairs = zip(body.results[len(body.results) - count :], devices, strict=True)
+        found = tuple(device if placing.home[one] == device else CPU for one, device in pairs)
+        if found == devices:
+            return placing, devices
+        devices = found
 
 
 class _Placing:
-    """One walk over a graph. `home` says where each value is made."""
+    """One walk over a graph. `home` says where each value is made; `kept` where states are."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, kept: dict[Value, str]) -> None:
+        self.graph, self.kept = graph, kept
         self.home: dict[Value, str] = {}
         self.wants: dict[Value, set[str]] = {}
         self.constant_none: set[Value] = set()
@@ -76,7 +100,7 @@ class _Placing:
     def settle(self, region: Region) -> None:
         """Find the home of every value of a region and of those in it."""
         for value in region.params:
-            self.home[value] = CPU
+            self.home[value] = self.kept.get(value, CPU)
         for node in region.nodes:
             for inner in node.regions:
                 self.settle(inner)
@@ -189,6 +213,12 @@ def _copy(needs: Iterable[Need], copies: dict[Need, Value], span: Span) -> list[
         copies[value, device] = target
         made.append(Node(Transfer(device), (value,), (target,), span, "transfer"))
     return made
+
+
+def _only_device(wants: set[str], type: Type) -> str:
+    """Return the one device beside the CPU on which a value is read."""
+    devices = wants - {CPU}
+    return next(iter(devices)) if len(devices) == 1 and _moves(type) else CPU
 
 
 def _moves(type: Type) -> bool:
