@@ -253,7 +253,8 @@ def _next(
             given[name] = _fitted(inner, binding.value, one.type, one.written, checks)
             places[name] = (binding.name or binding).span
     missing = [name for name in known if name not in given]
-    if missing:
+    meant = len(statement.fields) > len(given)  # most likely by a wrong name, which has been said
+    if missing and not meant:
         listed = ", ".join(f"`{name}`" for name in missing)
         inner.problems.error(
             "HR331",

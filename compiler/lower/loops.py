@@ -204,6 +204,8 @@ def _gathered(body: Body, item: Type, count: Dim, mark: int) -> Type:
 def _report_no_yield(inner: Body, expr: ast.For, last: ast.Statement | None) -> None:
     if last is not None:
         lower_statement(inner, last)
+    if isinstance(last, ast.Emit | ast.Return):
+        return  # it cannot stand there, which has been said
     code = last.value.span.text if isinstance(last, ast.Result) else ""
     inner.problems.error(
         "HR319",

@@ -97,7 +97,7 @@ def lower_statement(body: Body, statement: ast.Statement) -> None:
                 "HR320",
                 "`return` belongs to a pipeline's or function's own block, not to one inside it",
                 span,
-                help="give the inner block a value, and return that",
+                help="give the inner block a value and return that, or write `return ... when ...`",
             )
             _misplaced(body, statement.fields, statement.when)
         case ast.Result():

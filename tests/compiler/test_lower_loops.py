@@ -128,7 +128,7 @@ pipeline p(x: f32) -> (y: f32) {
     [
         ("loop (y: f32 = x) max most { _ = y }", ["HR330"]),
         ("loop () max most { next y = 1 }", ["HR330", "HR331"]),
-        ("loop (y: f32 = x) max most { next z = y }", ["HR331", "HR331"]),
+        ("loop (y: f32 = x) max most { next z = y }", ["HR331"]),
         ("loop (y: f32 = x, n: i64 = 0) max most { next y = y }", ["HR331"]),
         ("loop (y: f32 = x) max most { next y = y, y = y }", ["HR105"]),
         ("loop (y: f32 = most) max most { next y = y }", ["HR332"]),

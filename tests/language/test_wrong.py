@@ -54,3 +54,20 @@ pipeline p(xs: f32[N]) -> (y: f32[N]) {
 }
 """
     assert said(text) == [("HR210", "2 names for 1 list")]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("if x > 1 { return y = x }", "HR320"),
+        ("if x > 1 { return y = x } else { }", "HR320"),
+        ("match x > 1 { true => { next x = 1 }, false => { } }", "HR334"),
+        ("loop (i: i64 = 0) max 3 { next i = i + 1 }", "HR020"),
+        ("if x > 1 { x } else { x }", "HR020"),
+        ("_ = for i in range(3) { emit y = x }", "HR336"),
+        ("_ = loop (i: i64 = 0) max 3 { next j = i }", "HR331"),
+    ],
+)
+def test_what_stands_in_the_wrong_block_is_said_once(line: str, code: str) -> None:
+    text = f"pipeline p(x: f32) -> (y: f32) {{\n    {line}\n    return y = x\n}}\n"
+    assert [found for found, _ in said(text)] == [code]
