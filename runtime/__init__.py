@@ -15,10 +15,11 @@ work asks for; `blame` gives failures an address. `sequences` and `turns` keep s
 requests.
 
 Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
-and `batcher` (`line`, `gather`, `queue_policy`, `agenda`) decide, `jobs` does, `threads` waits, `pending` is the future, `streams`
-hold what has been emitted; `simulate` puts a fake clock in place of threads, `measure` finds out
-what models take, `check_batch` whether a batch changes results, with rows of samples or
-`stand_ins`. `metrics` counts. `record` is what an embedded call returns.
+and `batcher` (`line`, `gather`, `queue_policy`, `agenda`) decide, `jobs` does, `threads` waits
+(`until`), `pending` is the future, `streams` hold what has been emitted; `simulate` puts a fake
+clock in place of threads, `measure` finds out what models take, `check_batch` whether a batch
+changes results, with rows of samples or `stand_ins`. `metrics` counts. `record` is what an embedded
+call returns.
 
 Front ends. `server` (`server_config`, `fronts`) serves a `service` of engines: `http`
 (`http_protocol`, `http_routes`, `compression`) and `grpc` speak `protocols`, `awaiting` waits for

@@ -19,6 +19,7 @@ from .scheduler import Job, Run, Scheduler, Start, overloaded
 from .stage import Stage
 from .task import Task, Ticket
 from .turns import Sequences
+from .until import seconds_until
 
 
 class Workers:
@@ -172,7 +173,7 @@ class Workers:
                     if self._stopping:
                         return None
                     due = self._watched = self._scheduler.next_due()
-                    self._work.wait(None if due is None else max(0.0, due - now))
+                    self._work.wait(seconds_until(due, now))
                     self._watched = None
                     now = self._clock()
                     job = self._scheduler.next_job(now)
@@ -277,8 +278,7 @@ class Workers:
                 if over or any(at is not None and at <= now for at in silent):
                     return over
                 self._alarm = self._next_limit()
-                wait = None if self._alarm is None else max(0.0, self._alarm - now)
-                self._limit.wait(wait)
+                self._limit.wait(seconds_until(self._alarm, now))
             return None
 
 

@@ -15,6 +15,7 @@ from .literals import literal_item
 from .request import Code, EngineClosed, Fault, InSequence, RequestError
 from .rows import Rows, Value
 from .sequences import Key, Places, SequenceStore, States, Turn
+from .until import seconds_until
 
 _IDS: Final = {"id": (str, "texts"), "number": (int, "numbers of 64 bits")}
 """What ids are where a pipeline reads them, by what it calls them."""
@@ -79,8 +80,7 @@ class Sequences:
                 if self._closed or not (len(self._store) or self._store.waiting):
                     return
                 until = self._store.next_expiry()
-                wait = None if until is None else max(0.0, until - self._clock())
-                self._fewer.wait(wait)
+                self._fewer.wait(seconds_until(until, self._clock()))
 
     def _require_id(self, key: Key, kind: type, called: str) -> None:
         """Raise RequestError where an id is not what the pipeline reads ids as."""
@@ -133,7 +133,7 @@ class Sequences:
                 pipeline=self._pipeline,
             )
         until = min((time for time in times if time is not None), default=None)
-        come.wait(None if until is None else max(0.0, until - now))
+        come.wait(seconds_until(until, now))
         self.expire()
 
     def begin(self, turn: Turn) -> States:
