@@ -96,7 +96,7 @@ def resolve_schedule(
     sequencing = section.take("sequences", lambda s: _sequencing(s, section.diagnostics))
     needs = {name: one.service.resources for name, one in settings}
     resources = section.take("resources", lambda s: _resources(s, needs, section.diagnostics))
-    refused = refuse_on_sim(of_stage, settings, device)
+    refused = refuse_on_sim(of_stage, settings, stages, device)
     diagnostics = [*section.finish(), *names.finish(), *refused]
     return Settings(
         name=schedule_name(schedule),
@@ -145,7 +145,7 @@ def _sequencing(setting: ast.Setting, diagnostics: list[Diagnostic]) -> Sequenci
     section = Section(SEQUENCE_KEYS, read.entries(setting))
     strategy = section.take("strategy", read.word("oldest", "direct"))
     if strategy == "direct":
-        _refuse_of(section, ("max", "backlog"), "oldest", strategy)
+        _refuse_of(section, ("max",), "oldest", strategy)
     if strategy == "oldest":
         _refuse_of(section, ("slots",), "direct", strategy)
     most, backlog = section.take("max", read.count), section.take("backlog", read.count)

@@ -4,7 +4,7 @@ Only a model that declares `pads L` may have its rows padded: without the declar
 would change results.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
 from ..dsl import ast
@@ -14,6 +14,7 @@ from ..dsl.types import DimVar, OptionalType, TensorType
 from . import schedule_values as read
 from .graph import FunctionDef, ModelDef, StageSettings
 from .policies import Padding
+from .schedule_service import Stage
 from .schedule_values import Mistake, Section
 
 
@@ -34,13 +35,17 @@ def read_padding(
 def refuse_on_sim(
     written: Sequence[ast.Setting],
     settings: Sequence[tuple[str, StageSettings]],
+    stages: Mapping[str, Stage],
     device: str | None,
 ) -> list[Diagnostic]:
     """Report padding of stages that run on `sim`, whose memory nothing can fill up."""
     padded = {
         name
         for name, one in settings
-        if (one.device or device) == "sim" and one.batching is not None and one.batching.padding
+        if (one.device or device) == "sim"
+        and not stages[name].is_python
+        and one.batching is not None
+        and one.batching.padding
     }
     message = "`pad` on the device `sim` is not served yet: rows there are not filled up"
     return [
@@ -54,8 +59,8 @@ def _dim(setting: ast.Setting, name: str, runs: ModelDef | FunctionDef | None) -
     expr = read.value(setting)
     if not isinstance(expr, ast.Name):
         raise Mistake("HR405", "`pad` wants the name of a dimension", expr.span)
-    if not isinstance(runs, ModelDef) or runs.backend != "onnx":
-        message = f"`pad` has no effect on `{name}`: only ONNX models declare what padding is"
+    if not isinstance(runs, ModelDef):
+        message = f"`pad` has no effect on `{name}`: only models declare what padding is"
         raise Mistake("HR403", message, setting.key.span, "has no effect")
     for pads in runs.pads:
         if pads.dim.name == expr.text:

@@ -7,10 +7,11 @@ from pathlib import Path
 from ..dsl.types import DimVar, Field, Signature
 from .batch_points import BatchPoint, batch_points, service_of
 from .dimensions import rename_dim, rename_dims
-from .graph import Blob, Check, FunctionCall, Graph, ModelCall, Node, OpCall
+from .graph import Blob, Check, FunctionCall, Graph, ModelCall, ModelDef, Node, OpCall
 from .places import place_of
 from .plan import Check as PlannedCheck
 from .plan import OnnxSegment, OpSegment, Pads, PythonSegment, Segment
+from .policies import Batching
 from .stage_settings import CPU, device_of, members_of, settings_of
 
 
@@ -54,10 +55,6 @@ class Segments:
         model, point = graph.model(name), self._point(graph, node)
         settings, number = settings_of(graph, node), _Numbers()
         signature, checks = _renumbered(model.signature, model.checks, number)
-        batching = point.batching
-        if batching is not None and batching.padding is not None:
-            padding = replace(batching.padding, dim=number(batching.padding.dim))
-            batching = replace(batching, padding=padding)
         return OnnxSegment(
             name=node.stage,
             members=members_of(graph, node),
@@ -68,13 +65,13 @@ class Segments:
             input_axes=model.input_axes,
             output_axes=model.output_axes,
             device=device_of(graph, node),
-            batching=batching,
+            batching=_batching(point, number),
             group=point.group,
             instances=settings.instances,
             queueing=settings.queueing,
             checks=checks,
             place=place_of(model.span, directory),
-            pads=tuple(Pads(number(one.dim), one.fill) for one in model.pads),
+            pads=_pads(model, number),
             service=service_of(settings, point),
         )
 
@@ -99,8 +96,8 @@ class Segments:
 
     def _python_model(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
         model, point = graph.model(name), self._point(graph, node)
-        settings = settings_of(graph, node)
-        signature, checks = _renumbered(model.signature, model.checks, _Numbers())
+        settings, number = settings_of(graph, node), _Numbers()
+        signature, checks = _renumbered(model.signature, model.checks, number)
         path, _, attribute = model.location.rpartition(":")
         return PythonSegment(
             name=node.stage,
@@ -109,13 +106,14 @@ class Segments:
             attribute=attribute,
             signature=signature,
             batched=model.batches,
-            batching=point.batching,
+            batching=_batching(point, number),
             queueing=settings.queueing,
             checks=checks,
             place=place_of(model.span, directory),
             instances=settings.instances or 1,
             group=point.group,
             device=settings.device or graph.settings.device or CPU,
+            pads=_pads(model, number),
             service=service_of(settings, point),
         )
 
@@ -139,6 +137,18 @@ class _Numbers:
 
     def __call__(self, old: DimVar) -> DimVar:
         return self._numbers.setdefault(old, DimVar(old.name, len(self._numbers)))
+
+
+def _pads(model: ModelDef, number: _Numbers) -> tuple[Pads, ...]:
+    return tuple(Pads(number(one.dim), one.fill) for one in model.pads)
+
+
+def _batching(point: BatchPoint, number: _Numbers) -> Batching | None:
+    batching = point.batching
+    if batching is None or batching.padding is None:
+        return batching
+    padding = replace(batching.padding, dim=number(batching.padding.dim))
+    return replace(batching, padding=padding)
 
 
 def _renumbered(

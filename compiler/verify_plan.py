@@ -85,8 +85,7 @@ def _verify_segment(segment: Segment, digests: set[str]) -> None:
             require(segment.group is None or segment.group >= 1, f"{what} has a group of no rows")
             require(segment.instances is None or segment.instances >= 1, f"{what} never runs")
             _verify_policies(what, segment)
-            unpadded = segment.batching is None or segment.batching.padding is None
-            require(unpadded, f"{what} pads what runs in Python")
+            _verify_pads(what, segment)
         case OpSegment():
             pass
         case _:
@@ -106,21 +105,23 @@ def _verify_needs(segment: Segment, totals: dict[str, int]) -> None:
             require(enough, f"segment {segment.name!r} needs more {name!r} than there is")
 
 
-def _verify_pads(what: str, segment: OnnxSegment) -> None:
+def _verify_pads(what: str, segment: OnnxSegment | PythonSegment) -> None:
+    params = segment.signature.params
+    on_host = isinstance(segment, PythonSegment) or segment.device != "sim"
+    axes = segment.input_axes if isinstance(segment, OnnxSegment) else (0,) * len(params)
+    stacks = isinstance(segment, OnnxSegment) or segment.batched
     for pads in segment.pads:
-        require(len(pads.fill) == len(segment.input_axes), f"{what} differs from its `pads`")
-        has = [pads.dim in _dims(field.type) for field in segment.signature.params]
+        require(len(pads.fill) == len(params), f"{what} differs from its `pads`")
+        has = [pads.dim in _dims(field.type) for field in params]
         filled = [fill is not None for fill in pads.fill]
         require(any(has) and has == filled, f"{what} pads what it has not")
-        require(
-            all(axis is not None for axis, one in zip(segment.input_axes, has, strict=True) if one),
-            f"{what} pads rows that it cannot stack",
-        )
+        stacked = all(axis is not None for axis, one in zip(axes, has, strict=True) if one)
+        require(stacks and stacked, f"{what} pads rows that it cannot stack")
     if segment.batching is None or segment.batching.padding is None:
         return
     padding = segment.batching.padding
     declared = any(pads.dim == padding.dim for pads in segment.pads)
-    require(declared and segment.device != "sim", f"{what} pads what must not be")
+    require(declared and on_host, f"{what} pads what must not be")
     require(padding.bucket is None or padding.bucket >= 1, f"{what} has buckets of no size")
     require(padding.waste is None or 0 <= padding.waste < 1, f"{what} wastes no share")
 

@@ -6,7 +6,6 @@ input without a batch axis must be the same for all rows that run together.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -53,8 +52,7 @@ class OnnxStage:
         self._axes = segment.output_axes
         self._leading = all(axis == 0 for axis in segment.output_axes)
         self._checks = segment.checks
-        padding = segment.batching.padding if segment.batching is not None else None
-        self._padder = Padder(segment, padding) if padding is not None else None
+        self._padder = Padder.of(segment)
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if count == 1:
@@ -66,7 +64,7 @@ class OnnxStage:
         if self._padder is not None and len(parts) > 1:
             parts = self._padder.join(parts, columns, self._limit)
             for part in parts:
-                cell.padded += self._short(part.columns, part.count)
+                self._padder.count(part.columns, part.count, cell)
         try:
             return run_parts(self, parts, count, self._limit, cell)
         except StageError as error:
@@ -76,7 +74,8 @@ class OnnxStage:
             return run_parts(self, parts, count, 1, cell)
 
     def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
-        cell.padded += self._short(columns, count)
+        if self._padder is not None:
+            self._padder.count(columns, count, cell)
         return timed_run(self, columns, count, cell)
 
     def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
@@ -84,26 +83,16 @@ class OnnxStage:
             column.is_shared or (axis is not None and column.is_stacked)
             for (_, axis, _, _), column in zip(self._inputs, columns, strict=True)
         ):
-            return [
-                Part(self._key(columns, 0), None, tuple(columns), count, self._size(columns, 0))
-            ]
+            size = self._padder.rank(columns, 0) if self._padder is not None else 0
+            return [Part(self._key(columns, 0), None, tuple(columns), count, size)]
         if self._padder is None:
             return classes(columns, count, self._key)
-        found = classes(
-            columns, count, lambda some, row: (self._key(some, row), self._size(some, row))
-        )
-        return [
-            replace(part, key=self._key(part.columns, 0), size=self._size(part.columns, 0))
-            for part in found
-        ]
+        return self._padder.split(columns, count, self._key)
 
     def execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         """Run once for all rows; raises StageError when the model fails or miscounts."""
-        if self._padder is not None and count > 1:
-            sizes = self._padder.sizes(columns, count)
-            if sizes:
-                results = self._execute(self._padder.fill(columns, sizes), count)
-                return self._padder.cut(results, columns, sizes)
+        if self._padder is not None:
+            return self._padder.run(self._execute, columns, count)
         return self._execute(columns, count)
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
@@ -213,15 +202,6 @@ class OnnxStage:
             wrong = failed(check, bindings)
             if wrong is not None:
                 raise StageError(wrong)
-
-    def _short(self, columns: Sequence[Rows], count: int) -> int:
-        """Return how many rows of an execution are filled up."""
-        sizes = self._padder.sizes(columns, count) if self._padder is not None else []
-        return sum(size < max(sizes) for size in sizes)
-
-    def _size(self, columns: Sequence[Rows], row: int) -> int:
-        size = self._padder.size(columns, row) if self._padder is not None else None
-        return size if size is not None else 0
 
     def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
         """Return what rows that run together have in common.

@@ -4,34 +4,46 @@ Only for a model that declares that this changes no result (`pads`). Rows meet w
 in units of the bucket; each becomes as large as the largest of its batch.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
-from ..compiler.plan import OnnxSegment, Padding, Pads
+from ..compiler.plan import OnnxSegment, Pads, PythonSegment
 from ..dsl.linear import variables
 from ..dsl.types import Dim, OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array, Literal
 from .gather import gather
+from .metrics import StageCell
 from .rows import Rows, Value, as_array
 from .shapes import Bindings, bind, evaluate
-from .stage import Part, StageError
+from .stage import Part, StageError, classes
 
 
 class Padder:
     """Fills up and cuts back along one dimension of a model."""
 
-    def __init__(self, segment: OnnxSegment, padding: Padding) -> None:
+    def __init__(self, segment: OnnxSegment | PythonSegment) -> None:
+        """The segment has a `padding`."""
+        padding = segment.batching.padding if segment.batching is not None else None
+        if padding is None:
+            raise AssertionError(f"`{segment.name}` pads nothing")
         pads = next(one for one in segment.pads if one.dim == padding.dim)
         self._dim, self._bucket, self._waste = pads.dim, padding.bucket, padding.waste
         self._params = tuple(_tensor(field.type) for field in segment.signature.params)
         self._inputs = tuple(_inputs(self._params, pads))
         self._results = tuple(
-            tuple((axis, dim) for axis, dim in enumerate(kind.dims) if pads.dim in variables(dim))
-            for kind in (_tensor(field.type) for field in segment.signature.results)
+            tuple((axis, dim) for axis, dim in enumerate(dims) if pads.dim in variables(dim))
+            for dims in (_dims(field.type) for field in segment.signature.results)
         )
+
+    @classmethod
+    def of(cls, segment: OnnxSegment | PythonSegment) -> "Padder | None":
+        """Return what fills up the rows of a segment; None where nothing does."""
+        padded = segment.batching is not None and segment.batching.padding is not None
+        return cls(segment) if padded else None
 
     def size(self, columns: Sequence[Rows], row: int) -> int | None:
         """Return how large a row is; None when its inputs do not agree, or none says."""
@@ -42,6 +54,37 @@ class Padder:
                 shape = as_array(value, dtype).shape
                 found.update(shape[axis] if axis < len(shape) else -1 for axis in axes)
         return next(iter(found)) if len(found) == 1 and min(found) >= 0 else None
+
+    def rank(self, columns: Sequence[Rows], row: int) -> int:
+        """Return the size that a row is sorted by; 0 when it is not known."""
+        return self.size(columns, row) or 0
+
+    def split(
+        self, columns: Sequence[Rows], count: int, key: Callable[[Sequence[Rows], int], Hashable]
+    ) -> list[Part]:
+        """Sort rows by `key` and size; parts of one key may share a run whatever their size."""
+        found = classes(columns, count, lambda some, row: (key(some, row), self.rank(some, row)))
+        return [
+            replace(part, key=key(part.columns, 0), size=self.rank(part.columns, 0))
+            for part in found
+        ]
+
+    def count(self, columns: Sequence[Rows], count: int, cell: StageCell) -> None:
+        """Count the rows of an execution that are filled up."""
+        sizes = self.sizes(columns, count)
+        cell.padded += sum(size < max(sizes) for size in sizes)
+
+    def run(
+        self,
+        execute: Callable[[Sequence[Rows], int], list[Rows]],
+        columns: Sequence[Rows],
+        count: int,
+    ) -> list[Rows]:
+        """Run rows of one key in one execution, each as large as the largest."""
+        sizes = self.sizes(columns, count) if count > 1 else []
+        if not sizes:
+            return execute(columns, count)
+        return self.cut(execute(self.fill(columns, sizes), count), columns, sizes)
 
     def shape(self, index: int, shape: tuple[int, ...], size: int) -> Hashable:
         """Return what the rows of a batch have in common of the shape of input `index`."""
@@ -110,13 +153,13 @@ class Padder:
         if any(dim != self._dim for axes in self._results for _, dim in axes):
             for kind, column in zip(self._params, given, strict=True):
                 value = column.item(row)
-                if value is not None:
+                if value is not None and kind is not None:
                     bind(kind.dims, as_array(value).shape, bindings)
         return bindings
 
 
 def _inputs(
-    params: Sequence[TensorType], pads: Pads
+    params: Sequence[TensorType | None], pads: Pads
 ) -> "list[tuple[int, tuple[int, ...], Literal, np.dtype[Any]]]":  # Any: of any scalar
     """Return of each input that has the dimension its index, where it has it, its fill."""
     return [
@@ -127,7 +170,7 @@ def _inputs(
             to_numpy(kind.dtype),
         )
         for index, kind in enumerate(params)
-        if pads.dim in kind.dims
+        if kind is not None and pads.dim in kind.dims
     ]
 
 
@@ -157,6 +200,12 @@ def _cut(item: Value, axes: Sequence[tuple[int, Dim]], known: Bindings) -> Value
     return array[tuple(where)]
 
 
-def _tensor(kind: Type) -> TensorType:
+def _tensor(kind: Type) -> TensorType | None:
+    """Return the type of a tensor; None for a list, which is of no size that can be padded."""
     kind = kind.item if isinstance(kind, OptionalType) else kind
-    return cast("TensorType", kind)  # a model takes and gives nothing else
+    return kind if isinstance(kind, TensorType) else None
+
+
+def _dims(kind: Type) -> tuple[Dim, ...]:
+    tensor = _tensor(kind)
+    return tensor.dims if tensor is not None else ()

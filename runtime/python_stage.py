@@ -16,6 +16,7 @@ from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Item
 from .convert import Convert, Mismatch, converter
 from .metrics import StageCell
+from .padding import Padder
 from .rows import Rows, Value, as_array
 from .shapes import Bindings, bind, failed
 from .stage import Part, Policy, StageError, StageGone, classes, run_parts, timed_run
@@ -62,11 +63,16 @@ class PythonStage:
             (field.name, field.type, converter(field.type)) for field in signature.results
         )
         self._limit = segment.batching.maximum if segment.batching is not None else segment.group
+        self._padder = Padder.of(segment)
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if not self._segment.batched:
             return timed_run(self, columns, count, cell)
         limit, parts = self._limit or count, self.split(columns, count)
+        if self._padder is not None and len(parts) > 1:
+            parts = self._padder.join(parts, columns, limit)
+            for part in parts:
+                self._padder.count(part.columns, part.count, cell)
         try:
             return run_parts(self, parts, count, limit, cell)
         except StageError as error:
@@ -76,9 +82,13 @@ class PythonStage:
             return run_parts(self, parts, count, 1, cell)
 
     def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        if self._padder is not None:
+            self._padder.count(columns, count, cell)
         return timed_run(self, columns, count, cell)
 
     def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
+        if self._padder is not None:
+            return self._padder.split(columns, count, self._key)
         if count == 1 or not self._segment.batched:
             key = self._key(columns, 0) if self._segment.batched else None
             return [Part(key, None, tuple(columns), count)]
@@ -86,6 +96,8 @@ class PythonStage:
 
     def execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         """Run all rows; raises StageError naming the row where one is to blame."""
+        if self._padder is not None:
+            return self._padder.run(self._execute_batched, columns, count)
         if self._segment.batched:
             return self._execute_batched(columns, count)
         results: list[list[Value]] = [[] for _ in self._results]
@@ -179,11 +191,19 @@ class PythonStage:
             raise StageError(f"its result `{name}` {error}", row) from error
 
     def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
-        return tuple(
-            as_array(column.item(row), dtype).shape
-            for column, kind in zip(columns, self._params, strict=True)
-            if (dtype := _stacked_dtype(kind)) is not None
-        )
+        """Return what rows that run together have in common: shapes, but for what is filled up."""
+        padder = self._padder
+        size = padder.size(columns, row) if padder is not None else None
+        parts: list[Hashable] = [size is not None]
+        for index, (column, kind) in enumerate(zip(columns, self._params, strict=True)):
+            if (dtype := _stacked_dtype(kind)) is None:
+                continue
+            shape = as_array(column.item(row), dtype).shape
+            if padder is not None and size is not None:
+                parts.append(padder.shape(index, shape, size))
+            else:
+                parts.append(shape)
+        return tuple(parts)
 
 
 def _spaced(error: Mismatch) -> str:

@@ -55,15 +55,18 @@ def _dim(pads: ast.Pads, model: ModelDef, problems: Problems) -> DimVar | None:
     for field in model.signature.results:
         for size in type_dims(field.type):
             names = variables(size)
-            if dim in names and not names <= known:
-                message = f"`{field.name}` cannot be cut back: no input tells what `{size}` is"
-                problems.error("HR346", message, span)
-                return None
+            if dim not in names or (names <= known and isinstance(bare(field.type), TensorType)):
+                continue
+            why = f"no input tells what `{size}` is" if not names <= known else "it is a list"
+            problems.error("HR346", f"`{field.name}` cannot be cut back: {why}", span)
+            return None
     return dim
 
 
 def _obstacle(field: Field, axis: int | None, dim: DimVar) -> str | None:
     sizes = list(type_dims(field.type))
+    if dim in sizes and not isinstance(bare(field.type), TensorType):
+        return "it is a list"
     if any(dim in variables(size) and size != dim for size in sizes):
         return f"its size is computed from `{dim}`"
     if dim in sizes and axis is None:
@@ -96,7 +99,7 @@ def _fill(pads: ast.Pads, dim: DimVar, model: ModelDef, problems: Problems) -> t
 
 def _value(expr: ast.Expr, field: Field, problems: Problems) -> Literal:
     type = bare(field.type)
-    assert isinstance(type, TensorType)  # a model takes nothing else
+    assert isinstance(type, TensorType)  # nothing else has the dimension
     dtype = type.dtype
     match expr:
         case ast.Number(value=value):
