@@ -84,8 +84,8 @@ NO_SERVICE: Final = Service()  # nothing is said
 @dataclass(frozen=True, slots=True)
 class Sequencing:
     """How requests of sequences are put together: "oldest" batches the oldest of at most `most`
-    sequences, each with at most `backlog` requests that wait; "direct" gives each sequence one of
-    `slots` places of a batch."""
+    sequences; "direct" gives each sequence one of `slots` places of a batch. At most `backlog`
+    sequences wait for another to end, none where it is not said."""
 
     strategy: Literal["oldest", "direct"]
     most: int | None = None

@@ -141,7 +141,7 @@ def _unknown_stage(key: ast.Ident, stages: dict[str, Stage]) -> Mistake:
 
 
 def _sequencing(setting: ast.Setting, diagnostics: list[Diagnostic]) -> Sequencing | None:
-    """Read `sequences { strategy = oldest, max, backlog }` or `{ strategy = direct, slots }`."""
+    """Read `sequences { strategy = oldest, max, backlog }`, or `direct` and `slots` for `max`."""
     section = Section(SEQUENCE_KEYS, read.entries(setting))
     strategy = section.take("strategy", read.word("oldest", "direct"))
     if strategy == "direct":
@@ -156,7 +156,7 @@ def _sequencing(setting: ast.Setting, diagnostics: list[Diagnostic]) -> Sequenci
         case "oldest":
             return Sequencing("oldest", most, backlog)
         case "direct" if slots is not None:
-            return Sequencing("direct", slots=slots)
+            return Sequencing("direct", None, backlog, slots)
         case _:
             return None
 

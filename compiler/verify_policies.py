@@ -66,8 +66,8 @@ def verify_sequencing(what: str, sequencing: Sequencing | None) -> None:
             return
         case Sequencing("oldest", most, backlog, None):
             fits = all(count is None or count >= 1 for count in (most, backlog))
-        case Sequencing("direct", None, None, int(slots)):
-            fits = slots >= 1
+        case Sequencing("direct", None, backlog, int(slots)):
+            fits = slots >= 1 and (backlog is None or backlog >= 1)
         case _:
             fits = False
     require(fits, f"{what} puts sequences together in no way that there is")
