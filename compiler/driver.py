@@ -103,9 +103,11 @@ def compile_as_written(source: Source) -> Plan:
 def compile_for_test(source: Source, pipeline: str, stubs: Stubs) -> Plan:
     """Return the plan of one pipeline, nothing fused, with some stages replaced by their stubs.
 
-    Schedules do not matter. Raises CompileError with the mistakes of the source.
+    Neither schedules matter nor the files of models that only other pipelines call. Raises
+    CompileError with the mistakes of the source.
     """
-    front = read_front(source, None, need_models=True, choose=False, stubbed=frozenset(stubs))
+    spared = frozenset(stubs) | _of_others(source, pipeline)
+    front = read_front(source, None, need_models=True, choose=False, stubbed=spared)
     errors = [d for d in front.diagnostics if d.severity is Severity.ERROR]
     if errors:
         raise CompileError(errors)
@@ -115,6 +117,15 @@ def compile_for_test(source: Source, pipeline: str, stubs: Stubs) -> Plan:
             with depth_reported(graph.span):
                 back.add(stub_stages(replace(graph, settings=Settings()), stubs), None)
     return back.finish()
+
+
+def _of_others(source: Source, pipeline: str) -> frozenset[str]:
+    """Return the models that pipelines call, but not this one."""
+    graphs = read_front(source, None, need_models=False, choose=False).graphs
+    called = {graph.name: {model.name for model in graph.models} for graph in graphs}
+    if pipeline not in called:
+        return frozenset()
+    return frozenset(name for names in called.values() for name in names - called[pipeline])
 
 
 def _no_pipeline(source: Source) -> Diagnostic:

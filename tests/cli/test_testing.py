@@ -170,3 +170,10 @@ test "begins anew" for total {
 """
     results = run_tests(Source("total.pipe", text))
     assert [len(result.failures) for result in results] == [0, 1]
+
+
+def test_the_model_of_another_pipeline_need_not_be_there(failures: Callable[..., object]) -> None:
+    other = 'model big = onnx "big.onnx" (x: f32) -> (y: f32)\n'
+    other += "pipeline asks(x: f32) -> (y: f32) { return y = big(x) }\n"
+    steps = "stub score = (p = [1, 0], sure = true)\ngiven x = [1, 2, 3, 4]\ngiven names = []\n"
+    assert failures(steps + "expect n == 0", PROGRAM + other) == ()
