@@ -40,7 +40,7 @@ def describe_priorities(priority: Priorities) -> str:
 
 def describe_sequencing(sequencing: Sequencing) -> str:
     """Return how sequences are put together, with the bounds that there are."""
-    backlog = f", {sequencing.backlog} waiting each" if sequencing.backlog is not None else ""
+    backlog = f", {sequencing.backlog} more wait" if sequencing.backlog is not None else ""
     if sequencing.strategy == "direct":
         return f"sequences direct, {sequencing.slots} slots{backlog}"
     most = f", at most {sequencing.most}" if sequencing.most is not None else ""

@@ -189,7 +189,7 @@ def test_a_plan_says_how_it_and_each_stage_are_served(make: GraphMaker) -> None:
     assert lines[6] == "--   instances 2 · own process, 2 GiB, 5 s a run --"
     assert lines[9] == (
         "queue 8, reject or as a request says · priorities 1 to 3, else 2 · sequences oldest first,"
-        " at most 100, 8 waiting each · resources dsp 2 (schedule 'server')"
+        " at most 100, 8 more wait · resources dsp 2 (schedule 'server')"
     )
 
 

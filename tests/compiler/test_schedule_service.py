@@ -113,8 +113,8 @@ def test_a_stage_bounds_the_priorities_of_its_pipeline(graph: Graph) -> None:
 
 
 def test_sequences_may_have_places_of_a_batch(sequenced: Graph) -> None:
-    found = settings(sequenced, "sequences { strategy = direct, slots = 8 }")
-    assert found.sequencing == Sequencing("direct", slots=8)
+    found = settings(sequenced, "sequences { strategy = direct, slots = 8, backlog = 4 }")
+    assert found.sequencing == Sequencing("direct", backlog=4, slots=8)
 
 
 @pytest.mark.parametrize(
