@@ -64,7 +64,9 @@ def explain_graph(graph: Graph, directory: Path, *, placed: bool = False) -> str
     title = writer.title()
     count = len(graph.signature.params)
     writer.params(graph.body.params[:count], "")
-    writer.params(graph.body.params[count:], "state ")
+    told = count + len(graph.controls)
+    writer.params(graph.body.params[count:told], "sequence ")
+    writer.params(graph.body.params[told:], "state ")
     writer.region(graph.body, "")
     return f"{title}\n{_aligned(writer.lines)}"
 

@@ -90,6 +90,8 @@ def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Planned:
         states=tuple(StateVariable(one.field, one.initial, one.device) for one in graph.states),
         idle=graph.idle,
         controls=graph.controls,
+        priority=graph.settings.priority,
+        sequencing=graph.settings.sequencing,
     )
     declined = tuple(
         Declined(

@@ -14,6 +14,7 @@ from .flow import Block, Flow, Group, Work
 from .literals import literal_item
 from .request import InSequence
 from .rows import Rows
+from .seats import Seat, seated
 from .sequences import States
 from .stage import Stage
 
@@ -30,19 +31,22 @@ def walk_in_sequence(
     block: Block,
     columns: Sequence[Rows],
     sequence: InSequence,
-    begin: Callable[[], States],
+    begin: Callable[[], tuple[States, int | None]],
     transfer: Callable[[str], Stage],
     group: Group,
 ) -> Flow:
-    """Return the walk of a request, which calls `begin` for its states when it begins."""
+    """Return the walk of a request, which calls `begin` for its states, and the number of its place
+    where it has one, when it begins."""
+    states, place = begin()
     arguments = [*columns]
     arguments += [Rows.one(_control(one, sequence)) for one in pipeline.controls]
-    for state, value in zip(pipeline.states, begin(), strict=True):
+    for state, value in zip(pipeline.states, states, strict=True):
         kept = Rows.one(value)
         if state.device != "cpu":
             (kept,) = yield Work(transfer(state.device), [kept], group, pipeline.place)
         arguments.append(kept)
-    return (yield from block.start(arguments, group))
+    walk = block.start(arguments, group)
+    return (yield from walk if place is None else seated(walk, Seat(place)))
 
 
 def _control(field: Field, sequence: InSequence) -> Item:

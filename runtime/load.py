@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..compiler.plan import OpSegment, Plan, Segment
-from ..compiler.plan_walk import copies_of
+from ..compiler.plan import OpSegment, PipelinePlan, Plan, Segment
+from ..compiler.plan_walk import copies_of, segments_of
 from .backend import Loading, load_backends
 from .cache import Cache
 from .devices.device import Device
 from .division import divide
 from .load_error import NO_CORE, LoadError
+from .seats import SeatedStage
 from .shared import Shared
 from .stage import Stage
 from .transfer import TransferStage
@@ -80,6 +81,7 @@ class Stages:
             if warm and not isinstance(segment, OpSegment):
                 warm_up(segment, stage, self.device(segment.device))
         for pipeline in plan.pipelines:
+            self._seat(plan, pipeline)
             kept = [one.device for one in pipeline.states if one.device != "cpu"]
             for device in (*copies_of(pipeline.body), *kept):
                 if device not in self._transfers:
@@ -88,6 +90,15 @@ class Stages:
                     self.all.append(stage)
         if progress is not None:
             progress(len(plan.segments), len(plan.segments), "")
+
+    def _seat(self, plan: Plan, pipeline: PipelinePlan) -> None:
+        """Let each sequence have a row of its own where a pipeline says so and rows meet."""
+        if pipeline.sequencing is None or pipeline.sequencing.slots is None:
+            return
+        for index in segments_of(pipeline.body):
+            segment = plan.segments[index]
+            if not isinstance(segment, OpSegment) and segment.batching is not None:
+                self.all[index] = SeatedStage(self.all[index], pipeline.sequencing.slots)
 
     def transfer(self, device: str) -> Stage:
         """Return the stage that copies to a device."""

@@ -98,18 +98,18 @@ class Prepared:
         """Return the walk of a request of a sequence, which begins when its turn has come."""
         sequences = self.sequences
         assert sequences is not None
-        return self._walk(turn.sequence, lambda: sequences.begin(turn), columns, block)
+        return self._walk(turn.sequence, lambda: (sequences.begin(turn), turn.slot), columns, block)
 
     def start_first(self, columns: list[Rows], block: Block) -> Flow:
         """Return the walk of one request; the first of a sequence where there are any."""
         if self.plan.idle is None:
             return self.start(columns, block)
-        return self._walk(FIRST, lambda: initial_states(self.plan), columns, block)
+        return self._walk(FIRST, lambda: (initial_states(self.plan), None), columns, block)
 
     def _walk(
         self,
         sequence: InSequence,
-        begin: Callable[[], States],
+        begin: Callable[[], tuple[States, int | None]],
         columns: list[Rows],
         block: Block,
     ) -> Flow:

@@ -7,10 +7,11 @@
                          return z2
 
 Models run on their device, everything else on the CPU, and results leave from the CPU. A state is
-kept on the device that reads it and makes what it becomes. Control flow moves no data: what all arms of an `if` leave on one device stays there; where they differ,
-what follows decides. A copy stands before its first use, outside of the `for` or `loop` that uses
-it (one copy for all items), and within an arm when nothing outside of that one `if` or `try` needs
-it (no copy for an arm not taken).
+kept on the device that reads it and makes what it becomes. Control flow moves no data: what all
+arms of an `if` leave on one device stays there; where they differ, what follows decides. A copy
+stands before its first use, outside of the `for` or `loop` that uses it (one copy for all items),
+and within an arm when nothing outside of that one `if` or `try` needs it (no copy for an arm not
+taken).
 """
 
 from collections import Counter
