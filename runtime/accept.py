@@ -195,13 +195,16 @@ class Presenter:
             if value.__class__ is np.ndarray and self._dtype is not None:
                 return value  # type: ignore[return-value] by its class, which is quicker than isinstance
             return self._item(value)
+        is_tensor = isinstance(self._type, TensorType)
+        if is_tensor and column.count and column.is_stacked:
+            stack = column.stack()
+            if isinstance(stack, np.ndarray):
+                return stack
         items = [self._item(column.item(row)) for row in range(column.count)]
-        if not isinstance(self._type, TensorType):
+        if not is_tensor:
             return items
         if not items:
             return self.empty()
-        if column.is_stacked and isinstance(stack := column.stack(), np.ndarray):
-            return stack
         try:
             return as_array(items, self._dtype)
         except ValueError as error:
