@@ -1,7 +1,7 @@
 """Compares what models give for rows alone with what they give for the same rows in one run.
 
-Every ONNX model that has a batch axis is run on rows of equal shape, and for each `pads` that it
-declares on rows of different size, filled up. Rows are those that it is given when samples go
+Every model that can batch is run on rows of equal shape, and for each `pads` that it declares on
+rows of different size, filled up. Rows are those that it is given when samples go
 through its pipeline, else made up from its signature, the same ones every time. The order in which
 floats are summed may depend on the batch: results count as equal up to the square root of their
 dtype's precision, measured against 1 or the largest value of the row.
@@ -12,14 +12,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from time import perf_counter
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
-from ..compiler.plan import Batching, OnnxSegment, Padding, Pads, Plan, Segment
-from ..dsl.types import DType, OptionalType, TensorType, Type
+from ..compiler.plan import (
+    Batching,
+    OnnxSegment,
+    OpSegment,
+    Padding,
+    Pads,
+    Plan,
+    PythonSegment,
+    Segment,
+)
+from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
 from .inline import Inline
-from .literals import literal_item
 from .load import Stages
 from .metrics import StageCell, Tally
 from .prepared import Prepared
@@ -29,6 +37,8 @@ from .stand_ins import stand_ins
 
 _PRECISION: Final = {DType.F16: 2**-10, DType.BF16: 2**-7, DType.F32: 2**-23, DType.F64: 2**-52}
 _MOST: Final = 16  # rows of samples that are compared
+
+Model: TypeAlias = OnnxSegment | PythonSegment
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +85,13 @@ def check_batch(
     """
     config = config or CheckConfig()
     plain: list[Segment] = [
-        replace(one, batching=None) if isinstance(one, OnnxSegment) else one
-        for one in plan.segments
+        one if isinstance(one, OpSegment) else replace(one, batching=None) for one in plan.segments
     ]
-    models: dict[tuple[str, str], tuple[int, OnnxSegment]] = {}
+    models: dict[tuple[str, str], tuple[int, Model]] = {}
     for index, one in enumerate(plain):
-        if isinstance(one, OnnxSegment) and one.stackable:
-            models.setdefault((one.model, one.device), (index, one))
-    wanted: list[tuple[int, OnnxSegment, Pads | None]] = []
+        if (name := _model(one)) is not None and not isinstance(one, OpSegment):
+            models.setdefault((name, one.device), (index, one))
+    wanted: list[tuple[int, Model, Pads | None]] = []
     for index, one in models.values():
         wanted += [(index, one, None), *((index, one, pads) for pads in one.pads)]
     runs = [*plain, *(_filling(one, pads) for _, one, pads in wanted)]
@@ -105,7 +114,18 @@ def check_batch(
         stages.close()
 
 
-def _filling(segment: OnnxSegment, pads: Pads | None) -> OnnxSegment:
+def _model(segment: Segment) -> str | None:
+    """Return what tells a model from others; None of what is none or takes one row."""
+    match segment:
+        case OnnxSegment() if segment.stackable:
+            return segment.model
+        case PythonSegment() if segment.is_class and segment.batched:
+            return f"{segment.source}:{segment.attribute}"
+        case _:
+            return None
+
+
+def _filling(segment: Model, pads: Pads | None) -> Model:
     """Return the segment as a run of many rows; along `pads` of different size."""
     padding = Padding(pads.dim, None, None) if pads is not None else None
     return replace(segment, batching=Batching(_MOST, 0.0, (), padding))
@@ -150,9 +170,7 @@ class _Observed:
 class _Comparison:
     """Rows of one model, run alone by one stage and together by another."""
 
-    def __init__(
-        self, segment: OnnxSegment, pads: Pads | None, alone: Stage, together: Stage
-    ) -> None:
+    def __init__(self, segment: Model, pads: Pads | None, alone: Stage, together: Stage) -> None:
         self._segment, self._pads = segment, pads
         self._alone, self._together = alone, together
         declares = f"pads {pads.dim}" if pads is not None else "batch"
@@ -220,17 +238,25 @@ class _Comparison:
 
     def _axes(self, pads: Pads) -> Iterator[tuple[int, int]]:
         for index, field in enumerate(self._segment.signature.params):
-            for axis, dim in enumerate(_tensor(field.type).dims):
+            kind = _bare(field.type)
+            for axis, dim in enumerate(kind.dims if isinstance(kind, TensorType) else ()):
                 if dim == pads.dim:
                     yield index, axis
 
 
 def _difference(kind: Type, alone: Value, together: Value) -> tuple[float, float]:
     """Return by how much two results differ at most, and by how much they may."""
+    kind = _bare(kind)
+    if isinstance(kind, ListType):
+        items, others = (cast("Sequence[Value]", value) for value in (alone, together))
+        if len(items) != len(others):
+            return inf, 0.0
+        found = [_difference(kind.item, *pair) for pair in zip(items, others, strict=True)]
+        return max(found, key=lambda one: one[0] - one[1], default=(0.0, 0.0))
     one, other = as_array(alone), as_array(together)
     if one.shape != other.shape:
         return inf, 0.0
-    dtype = _tensor(kind).dtype
+    dtype = cast("TensorType", kind).dtype  # a model gives nothing else
     if not dtype.is_number or not one.size:
         return float(not np.array_equal(one, other)), 0.0
     if not dtype.is_float:
@@ -246,6 +272,5 @@ def _difference(kind: Type, alone: Value, together: Value) -> tuple[float, float
     return difference, _PRECISION[dtype] ** 0.5 * max(1.0, float(finite.max(initial=0.0)))
 
 
-def _tensor(kind: Type) -> TensorType:
-    kind = kind.item if isinstance(kind, OptionalType) else kind
-    return cast("TensorType", kind)  # a model takes and gives nothing else
+def _bare(kind: Type) -> Type:
+    return kind.item if isinstance(kind, OptionalType) else kind

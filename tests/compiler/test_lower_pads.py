@@ -5,14 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from headrace.compiler import check
+from headrace.compiler import check, compile_source
 from headrace.compiler.literal_codec import Malformed
-from headrace.compiler.plan import Batching, OnnxSegment, Padding, Pads, Plan
+from headrace.compiler.plan import (
+    Batching,
+    OnnxSegment,
+    Padding,
+    Pads,
+    Plan,
+    PythonSegment,
+)
 from headrace.compiler.verify_plan import verify_plan
+from headrace.dsl.read import read_source
 from headrace.dsl.source import Source
 from headrace.dsl.types import DimVar
 from headrace.stdlib.op import Literal
-from tests.runtime.padded_models import padded_plan
+from tests.runtime.padded_models import padded_plan, python_source
 
 
 def mistakes(signature: str, clauses: str, calls: str = "") -> list[tuple[str, str]]:
@@ -65,6 +73,25 @@ def test_each_mistake_has_its_code_and_place(
     assert mistakes(signature, clauses) == [found]
 
 
+@pytest.mark.parametrize(
+    ("signature", "clauses", "found"),
+    [
+        ("(x: f32[L], w: string) -> (y: list<f32>, z: f32[L])", "pads L with (x = 0)", []),
+        ("(x: list<f32[L]>) -> (y: f32)", "pads L with (x = 0)", [("HR346", "L")]),
+        ("(x: f32[L]) -> (y: list<f32[L]>)", "pads L with (x = 0)", [("HR346", "L")]),
+        ("(x: f32[L]) -> (y: f32)", "batch none pads L with (x = 0)", [("HR346", "L")]),
+        ("(x: f32[L]) -> (y: f32)", 'pads L with (x = "")', [("HR347", '""')]),
+    ],
+)
+def test_a_model_in_python_declares_it_for_its_tensors(
+    signature: str, clauses: str, found: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "m.py").write_text("class M:\n    def __call__(self, *given): pass\n")
+    text = f'model m = python "m.py:M" {signature}\n    {clauses}\n'
+    given = check(Source("a.pipe", text, tmp_path / "a.pipe"))
+    assert [(one.code, one.primary.span.text) for one in given] == found
+
+
 # ---- the plan
 
 
@@ -115,3 +142,19 @@ def test_what_pads_is_not_fused_and_says_so(tmp_path: Path) -> None:
     assert any("rows of different `L` meet there" in reason for reason in reasons)
     (mean,) = [one for one in plan.segments if isinstance(one, OnnxSegment) and one.batching]
     assert mean.members == ("mean",)
+
+
+def test_a_model_in_python_keeps_to_the_same(tmp_path: Path) -> None:
+    schedule = "schedule embed { mean { batch { max = 4, pad = L }, device = sim } }"
+    plan = compile_source(read_source(python_source(tmp_path, schedule)))
+    (mean,) = [one for one in plan.segments if isinstance(one, PythonSegment) and one.batching]
+    assert mean.batching == Batching(4, 0.0, (), Padding(L))
+    for altered in (
+        replace(mean, pads=()),
+        replace(mean, batched=False),
+        replace(mean, pads=(Pads(L, (0,)),)),
+        replace(mean, batching=Batching(4, 0.0, (), Padding(K))),
+    ):
+        segments = tuple(altered if one is mean else one for one in plan.segments)
+        with pytest.raises(Malformed, match="segment 'mean'"):
+            verify_plan(replace(plan, segments=segments))

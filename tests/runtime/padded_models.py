@@ -81,3 +81,30 @@ def write_models(folder: Path, schedule: str = "") -> Path:
 
 def padded_plan(folder: Path, schedule: str = "", *, optimise: bool = True) -> Plan:
     return compile_source(read_source(write_models(folder, schedule)), optimise=optimise)
+
+
+PYTHON = """\
+import numpy as np
+
+TABLE = np.arange(64, dtype=np.float32).reshape(16, 4)
+
+class Mean:
+    def __call__(self, ids, mask):
+        mean = (TABLE[ids] * mask[:, :, None]).sum(1) / mask.sum(1)[:, None].astype(np.float32)
+        return mean.astype(np.float32), (ids * 2).astype(np.float32)
+
+class Share:
+    def __call__(self, x):
+        powers = np.exp(x)
+        return powers / powers.sum(1, keepdims=True)
+"""
+
+
+def python_source(folder: Path, schedule: str = "") -> Path:
+    """Write the same source with the same models, as classes in Python."""
+    (folder / "models.py").write_text(PYTHON, encoding="utf-8")
+    text = SOURCE.replace('onnx "mean.onnx"', 'python "models.py:Mean"')
+    text = text.replace('onnx "share.onnx"', 'python "models.py:Share"')
+    path = folder / "padded.pipe"
+    path.write_text(f"{text}\n{schedule}\n", encoding="utf-8")
+    return path

@@ -10,7 +10,7 @@ from headrace.compiler import compile_as_written
 from headrace.compiler.plan import Plan
 from headrace.dsl.read import read_source
 from headrace.runtime.check_batch import Finding, check_batch
-from tests.runtime.padded_models import write_models
+from tests.runtime.padded_models import python_source, write_models
 from tests.runtime.plans import model
 
 FLOAT = int(TensorProto.FLOAT)
@@ -51,6 +51,35 @@ def test_padding_that_takes_a_share_is_found_and_neutral_padding_is_not(tmp_path
     assert harmful.difference > 0.01
     assert harmful.first == "1 (L = 48)"
     assert harmful.reason.startswith("`y` differs by ")
+
+
+def test_models_in_python_are_compared_alike(tmp_path: Path) -> None:
+    plan = compile_as_written(read_source(python_source(tmp_path)))
+    assert verdicts(check_batch(plan, {})) == {
+        "mean batch": True,
+        "mean pads L": True,
+        "share batch": True,
+        "share pads L": False,
+    }
+
+
+def test_lists_and_texts_of_a_model_in_python_are_compared_item_by_item(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(
+        "class Names:\n"
+        "    def __call__(self, x):\n"
+        "        names = [[str(len(x))] * len(row) for row in x]\n"
+        "        return [[row, row] for row in x], names\n",
+        encoding="utf-8",
+    )
+    path = tmp_path / "m.pipe"
+    path.write_text(
+        'model m = python "m.py:Names" (x: f32[L]) -> (y: list<f32[L]>, names: list<string>)\n'
+        "pipeline p(x: f32[L]) -> (names: list<string>) {\n"
+        "    _, names = m(x)\n    return names = names\n}\n",
+        encoding="utf-8",
+    )
+    (found,) = check_batch(compile_as_written(read_source(path)), {})
+    assert (found.holds, found.reason) == (False, "`names` differs by 1")
 
 
 def test_rows_of_samples_are_compared_as_they_come_to_the_model(tmp_path: Path) -> None:

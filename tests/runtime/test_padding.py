@@ -1,15 +1,17 @@
 """Rows of different size in one batch: who meets, how much of it is padding, what comes back."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.compiler import plan_file
-from headrace.compiler.plan import Batching, OnnxSegment, Padding
+from headrace.compiler import compile_source, plan_file
+from headrace.compiler.plan import Batching, OnnxSegment, Padding, Plan
+from headrace.dsl.read import read_source
 from headrace.dsl.types import DimVar
 from headrace.runtime.batcher import Batcher, Entry
 from headrace.runtime.engine import Engine
@@ -19,20 +21,28 @@ from headrace.runtime.request import Request
 from headrace.runtime.rows import Rows
 from headrace.runtime.simulate import Outcome, Simulation
 from headrace.stdlib.op import Array
-from tests.runtime.padded_models import TABLE, padded_plan
+from tests.runtime.padded_models import TABLE, padded_plan, python_source
+
+PlanMaker: TypeAlias = Callable[[Path, str], Plan]
 
 SCHEDULE = "schedule {} {{ mean {{ batch {{ max = 8, wait = 5ms, pad = L{} }} }} }}"
 
 LENGTHS = (3, 9, 1, 9, 5)
 
 
+def python_plan(folder: Path, schedule: str) -> Plan:
+    return compile_source(read_source(python_source(folder, schedule)))
+
+
 def ids(length: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     return np.arange(length, dtype=np.int64) % 16
 
 
-def simulated(folder: Path, more: str = "") -> tuple[list[Outcome], Simulation]:
+def simulated(
+    folder: Path, more: str = "", made: PlanMaker = padded_plan
+) -> tuple[list[Outcome], Simulation]:
     """Ask once with each length, all at one moment; `outputs` are checked to be those of one."""
-    simulation = Simulation(padded_plan(folder, SCHEDULE.format("embed", more)))
+    simulation = Simulation(made(folder, SCHEDULE.format("embed", more)))
     outcomes = [
         simulation.submit(Request("embed", {"ids": ids(n), "mask": ids(n) * 0 + 1}))
         for n in LENGTHS
@@ -69,6 +79,25 @@ def test_only_rows_of_one_bucket_meet(tmp_path: Path) -> None:
 def test_what_would_be_too_much_padding_waits_for_another_batch(tmp_path: Path) -> None:
     _, simulation = simulated(tmp_path, ", waste = 0.25")
     assert batches(simulation) == [1, 2, 2]  # 1; 3 and 5 (two of ten are padding); 9 and 9
+
+
+def test_rows_of_a_model_in_python_meet_alike(tmp_path: Path) -> None:
+    _, simulation = simulated(tmp_path, ", bucket = L / 4", python_plan)
+    assert batches(simulation) == [1, 2, 2]  # 5; 3 and 1; 9 and 9
+    counts = simulation.metrics.stage("mean")
+    assert (counts.padded, counts.mixed) == (1, 2)
+
+
+def test_rows_of_one_request_meet_in_a_model_in_python(tmp_path: Path) -> None:
+    plan = python_plan(tmp_path, SCHEDULE.format("many", ", waste = 0.5"))
+    engine = Engine(plan)
+    request = Request("many", {"rows": [ids(n) for n in LENGTHS]})
+    found = np.stack(cast("list[Array]", engine.call(request).outputs["y"]))
+    means = [TABLE[ids(n)].sum(0) / np.float32(n) for n in LENGTHS]
+    np.testing.assert_array_equal(found, np.stack(means))
+    (counts,) = [one for one in engine.metrics.stages if one.name == "mean" and one.executions]
+    assert (counts.executions, counts.rows, counts.padded) == (1, 5, 3)
+    engine.close()
 
 
 def test_without_a_schedule_nothing_is_filled_up_and_nothing_changes(tmp_path: Path) -> None:
