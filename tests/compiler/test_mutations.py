@@ -18,7 +18,16 @@ from queue import SimpleQueue
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("dsl", "stdlib", "compiler", "runtime", "src", "tests/compiler", "tests/dsl")
+COPIED = (
+    "dsl",
+    "stdlib",
+    "compiler",
+    "runtime",
+    "src",
+    "tests/compiler",
+    "tests/dsl",
+    "tests/language",
+)
 PASSED, FAILED = 0, 1  # as pytest exits
 
 
@@ -35,6 +44,7 @@ class Mutation:
 
 
 GLUE, MERGE = "tests/compiler/test_passes_glue.py", "tests/compiler/test_passes_merge.py"
+OUTSIDE, EMIT = "tests/compiler/test_passes_glue_outside.py", "tests/language/test_emit.py"
 SIBLINGS, SIMPLIFY = (
     "tests/compiler/test_passes_siblings.py",
     "tests/compiler/test_passes_simplify.py",
@@ -88,7 +98,7 @@ MUTATIONS = (
         "compiler/glue_cluster.py",
         "if reader.node not in members:",
         "if False:",
-        GLUE,
+        OUTSIDE,
         "others_read or all_readers",
     ),
     Mutation(
@@ -96,7 +106,7 @@ MUTATIONS = (
         "compiler/glue_cluster.py",
         "if not isinstance(owner.kind, If | Match):",
         "if False:",
-        GLUE,
+        OUTSIDE,
         "each_item",
     ),
     Mutation(
@@ -104,7 +114,7 @@ MUTATIONS = (
         "compiler/glue_cluster.py",
         "if not all(is_told(dim, results) for dim in _dims(inputs)):",
         "if False:",
-        GLUE,
+        OUTSIDE,
         "rows_made_equal",
     ),
     Mutation(
@@ -226,6 +236,30 @@ MUTATIONS = (
         "return None",
         "tests/compiler/test_error_pages.py",
         "HR203 or HR204 or HR213",
+    ),
+    Mutation(
+        "arms of different dtypes are of one type",
+        "compiler/lower/agree.py",
+        "if left.dtype is not right.dtype or len(left.dims) != len(right.dims):",
+        "if len(left.dims) != len(right.dims):",
+        "tests/language/test_wrong.py",
+        "dtypes",
+    ),
+    Mutation(
+        "a `try` is computed no more where only what stands for it is needed",
+        "compiler/passes/drop_dead_code.py",
+        "If | Match | For | Try) and not _chooses(graph, node)",
+        "If | Match | For | Try)",
+        EMIT,
+        "place_of_a_try",
+    ),
+    Mutation(
+        "no items are no tensor",
+        "compiler/lower/ops.py",
+        "if as_tensors != list(inputs):",
+        "if False:",
+        "tests/language/test_lists.py",
+        "no_items",
     ),
 )
 

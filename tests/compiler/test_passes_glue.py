@@ -1,4 +1,4 @@
-"""Ops glued into models: what joins, what stays outside and why, and that the bits are equal."""
+"""Ops glued into models: what joins, and that the bits are equal."""
 
 from dataclasses import replace
 from importlib.util import find_spec
@@ -11,21 +11,26 @@ from onnx import TensorProto, helper
 
 from headrace.compiler.graph import (
     Check,
-    Graph,
     ModelCall,
-    ModelDef,
-    Settings,
-    StageSettings,
-    Value,
 )
-from headrace.compiler.graph_pass import PassContext, PassResult
+from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.passes.glue_into_models import PASS
-from headrace.compiler.verify import verify
-from headrace.dsl.types import DimArith, DimVar, DType, Field, ListType, TensorType
-from headrace.stdlib.op import Array, Item
-from tests.compiler.evaluate import Evaluator, equal, same
+from headrace.dsl.types import DimArith, DimVar, Field, TensorType
+from headrace.stdlib.op import Array
+from tests.compiler.evaluate import Evaluator, equal
+from tests.compiler.glued import (
+    LINE,
+    PAGE,
+    ROW,
+    glued,
+    model,
+    nodes,
+    page_of,
+    ready,
+    reasons,
+    stages,
+)
 from tests.compiler.graphs import (
-    BOOL,
     F32,
     I64,
     U8,
@@ -33,63 +38,14 @@ from tests.compiler.graphs import (
     SmallModel,
     convolution,
     layer,
-    sizes,
     small_model,
     tensor,
 )
-
-ROW = tensor(F32, 4)
-PAGE = np.random.default_rng(0).integers(0, 256, (6, 5, 3)).astype(np.uint8)
-LINE = np.arange(4, dtype=np.float32) - 1
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @pytest.fixture
 def make() -> Maker:
     return Maker()
-
-
-def glued(graph: Graph, *inputs: Item) -> PassResult:
-    """Run the pass; the graph must stay sound, have nothing left to glue, and give the same."""
-    result = PASS.run(graph, PassContext())
-    verify(result.graph)
-    assert not PASS.run(result.graph, PassContext()).changed
-    before, after = Evaluator(FUNCTIONS), Evaluator(FUNCTIONS)
-    assert all(map(equal, before.run(graph, *inputs), after.run(result.graph, *inputs)))
-    assert after.calls == before.calls
-    return result
-
-
-FUNCTIONS = {"f": same}
-
-
-def stages(graph: Graph) -> list[str]:
-    return [node.stage for node in graph.body.nodes if node.stage != "literal"]
-
-
-def model(graph: Graph) -> ModelDef:
-    (found,) = graph.models
-    return found
-
-
-def nodes(definition: ModelDef) -> list[str]:
-    assert definition.content is not None
-    proto = onnx.ModelProto.FromString(definition.content.content)
-    onnx.checker.check_model(proto, full_check=True)
-    return [node.op_type for node in proto.graph.node]
-
-
-def reasons(result: PassResult) -> list[str]:
-    return [one.reason for one in result.declined]
-
-
-def page_of(make: Maker) -> Value:
-    return make.param("page", tensor(U8, make.size("h"), make.size("w"), 3))
-
-
-def ready(make: Maker, page: Value) -> Value:
-    """Return the page as a network wants it."""
-    return make.op("image.to_chw", make.op("image.normalize", page, MEAN, STD))
 
 
 def test_normalize_and_to_chw_become_part_of_the_detector(make: Maker) -> None:
@@ -108,19 +64,6 @@ def test_bytes_are_transposed_before_they_become_floats(make: Maker) -> None:
     make.define("detect", convolution())
     result = glued(make.graph(make.call("detect", ready(make, page))), PAGE)
     assert nodes(model(result.graph)) == ["Transpose", "Cast", "Mul", "Sub", "Div", "Conv"]
-
-
-def test_a_transpose_that_would_split_planes_into_rows_of_channels_stays_behind(
-    make: Maker,
-) -> None:
-    x = make.param("x", tensor(F32, 3, "h", "w"))
-    identity = [helper.make_node("Identity", ["x"], ["y"])]
-    type = tensor(F32, "H", "W", 3)
-    make.define("m", small_model(identity, {"x": type}, {"y": type}))
-    mean = make.literal(np.array(MEAN, np.float32).reshape(3, 1, 1))
-    value = make.op("core.transpose", make.op("math.sub", x, mean), (1, 2, 0))
-    result = glued(make.graph(make.call("m", value)), np.ones((3, 2, 5), np.float32))
-    assert nodes(model(result.graph)) == ["Sub", "Transpose", "Identity"]
 
 
 def test_ops_behind_a_model_join_it(make: Maker) -> None:
@@ -192,117 +135,6 @@ def test_softmax_of_an_old_opset_means_the_same_along_the_last_axis(make: Maker)
     np.testing.assert_allclose(np.asarray(wanted[0]), np.asarray(got[0]), rtol=1e-6)
 
 
-def test_what_others_read_stays_outside(make: Maker) -> None:
-    page = page_of(make)
-    make.define("detect", convolution())
-    x = ready(make, page)
-    seen = make.function("f", x, results=[x.type])[0]
-    result = glued(make.graph(make.call("detect", x), seen), PAGE)
-    assert not result.changed
-    assert reasons(result) == ["`image.to_chw` stays outside of `detect`: `x` is also read by `f`"]
-
-
-def test_an_op_stays_outside_when_its_argument_is_a_result_too(make: Maker) -> None:
-    x = make.param("x", ROW)
-    make.define("m", layer(0))
-    y = make.call("m", x)
-    result = glued(make.graph(y, make.op("math.neg", y)), LINE)
-    assert reasons(result) == ["`math.neg` stays outside of `m`: `y` is also a result"]
-
-
-def test_all_readers_of_a_value_join_or_none(make: Maker) -> None:
-    x = make.param("x", ROW)
-    make.define("m", layer(0))
-    y = make.call("m", x)
-    best, top = make.op("core.argmax", y, 0, False), make.op("core.max", y, 0, False)
-    result = glued(make.graph(best, top), LINE)
-    assert stages(result.graph) == ["m"]
-    assert str(model(result.graph).signature) == "(x: f32[4]) -> (y: i64, y_2: f32)"
-
-
-def test_giving_back_one_op_gives_back_what_follows_it(make: Maker) -> None:
-    x = make.param("x", ROW)
-    make.define("m", layer(0))
-    y = make.call("m", x)
-    low, high = make.op("math.neg", y), make.op("math.abs", y)
-    (seen,) = make.function("f", y, results=[ROW])
-    result = glued(make.graph(make.op("math.add", low, high), seen), LINE)
-    assert not result.changed
-    assert reasons(result) == [
-        "`math.neg` stays outside of `m`: `y` is also read by `f`",
-        "`math.abs` stays outside of `m`: `y` is also read by `f`",
-        "`math.add` stays outside of `m`: `math.neg` stays outside",
-    ]
-
-
-def test_an_op_that_runs_once_is_not_run_for_each_item(make: Maker) -> None:
-    x, rows = make.param("x", ROW), make.param("rows", tensor(F32, 3, 4))
-    two = tensor(F32, 4)
-    add = [helper.make_node("Add", ["x", "z"], ["y"])]
-    make.define("m", small_model(add, {"x": two, "z": two}, {"y": two}))
-    scaled = make.op("math.mul", x, 2)
-    (out,) = make.each(rows, lambda item: [make.call("m", item, scaled)], [tensor(F32, 3, 4)])
-    result = glued(make.graph(out), LINE, np.ones((3, 4), np.float32))
-    assert not result.changed
-    assert reasons(result) == ["`math.mul` stays outside of `m`: it runs once, `m` for each item"]
-
-
-def test_an_op_that_only_one_arm_needs_moves_into_it(make: Maker) -> None:
-    x, flag = make.param("x", ROW), make.param("flag", tensor(BOOL))
-    make.define("m", layer(0))
-    scaled = make.op("math.mul", x, 2)
-    (y,) = make.branch(flag, lambda: [make.call("m", scaled)], lambda: [x])
-    graph = make.graph(y)
-    for taken in (True, False):
-        result = glued(graph, LINE, np.array(taken))
-        assert stages(result.graph) == ["if"]
-
-
-def test_an_op_that_both_arms_need_stays_outside_of_them(make: Maker) -> None:
-    x, flag = make.param("x", ROW), make.param("flag", tensor(BOOL))
-    make.define("m", layer(0))
-    scaled = make.op("math.mul", x, 2)
-    (y,) = make.branch(flag, lambda: [make.call("m", scaled)], lambda: [scaled])
-    assert not glued(make.graph(y), LINE, np.array(True)).changed
-
-
-def test_an_op_in_an_arm_does_not_run_for_all_rows(make: Maker) -> None:
-    x, flag = make.param("x", ROW), make.param("flag", tensor(BOOL))
-    make.define("m", layer(0))
-    y = make.call("m", x)
-    (z,) = make.branch(flag, lambda: [make.op("math.neg", y)], lambda: [x])
-    result = glued(make.graph(z), LINE, np.array(True))
-    assert reasons(result) == ["`math.neg` stays outside of `m`: it does not run whenever `m` does"]
-
-
-def test_rows_made_equal_in_front_of_a_model_are_not_made_unequal_again(make: Maker) -> None:
-    x = make.param("x", tensor(F32, make.size("a"), make.size("b")))
-    relu = [helper.make_node("Relu", ["x"], ["y"])]
-    flat = tensor(F32, "L")
-    make.define("m", small_model(relu, {"x": flat}, {"y": flat}))
-    graph = make.graph(make.call("m", make.op("core.reshape", x, (-1,))))
-    result = glued(graph, np.ones((2, 3), np.float32))
-    assert not result.changed
-    assert reasons(result) == [
-        "`core.reshape` stays outside of `m`: it gives rows of different sizes the same size; "
-        "inside `m` they could no longer share a run"
-    ]
-    off = Settings(stages=(("m", StageSettings(batching_off=True)),))
-    assert glued(replace(graph, settings=off), np.ones((2, 3), np.float32)).changed
-
-
-def test_a_small_part_of_a_large_tensor_is_cut_before_the_model(make: Maker) -> None:
-    x = make.param("x", tensor(F32, 8, 4))
-    make.define("m", layer(0))
-    result = glued(
-        make.graph(make.call("m", make.op("core.getitem", x, (0,)))), np.ones((8, 4), np.float32)
-    )
-    assert reasons(result) == [
-        "`core.getitem` stays outside of `m`: it makes little of much: `m` would be given the "
-        "larger tensor"
-    ]
-
-
 def test_an_op_behind_may_bring_one_more_input(make: Maker) -> None:
     x, y = make.param("x", ROW), make.param("y", ROW)
     make.define("m", layer(0))
@@ -310,17 +142,6 @@ def test_an_op_behind_may_bring_one_more_input(make: Maker) -> None:
     found = model(result.graph)
     assert str(found.signature) == "(x: f32[4], given: f32[4]) -> (y: f32[4])"
     assert found.input_axes == (0, 0)
-
-
-def test_an_op_that_needs_what_comes_later_stays_outside(make: Maker) -> None:
-    x = make.param("x", ROW)
-    make.define("m", layer(0))
-    y = make.call("m", x)
-    (later,) = make.function("f", y, results=[ROW])
-    result = glued(make.graph(make.op("math.add", y, later)), LINE)
-    assert reasons(result) == [
-        "`math.add` stays outside of `m`: it needs `r0`, which is made after `m`"
-    ]
 
 
 def test_equal_ops_around_every_call_are_glued_once(make: Maker) -> None:
@@ -344,16 +165,6 @@ def test_equal_calls_share_the_glued_model(make: Maker) -> None:
     assert len(result.graph.models) == 1
 
 
-def test_the_side_on_which_all_calls_are_alike_is_glued(make: Maker) -> None:
-    page, other = page_of(make), make.param("other", tensor(U8, make.size("a"), make.size("b"), 3))
-    make.define("detect", convolution())
-    one = make.op("math.abs", make.call("detect", ready(make, page)))
-    two = make.call("detect", ready(make, other))
-    result = glued(make.graph(one, two), PAGE, PAGE[::-1].copy())
-    assert stages(result.graph) == ["detect", "math.abs", "detect"]
-    assert any("with other steps around it" in reason for reason in reasons(result))
-
-
 def test_a_check_of_the_model_follows_its_sizes_through_the_glue(make: Maker) -> None:
     page = page_of(make)
     h = DimVar("H")
@@ -362,20 +173,6 @@ def test_a_check_of_the_model_follows_its_sizes_through_the_glue(make: Maker) ->
     found = model(glued(make.graph(make.call("detect", ready(make, page))), PAGE).graph)
     assert found.checks == (check,)
     assert str(found.signature) == "(x: u8[H, W, 3]) -> (y: f32[2, H, W])"
-
-
-def test_a_size_that_another_stage_checks_stays_in_sight(make: Maker) -> None:
-    x = make.param("x", ROW)
-    same = [helper.make_node("Identity", ["x"], ["y"])]
-    make.define("m", small_model(same, {"x": ROW}, {"y": tensor(F32, "T")}))
-    y = make.call("m", x)
-    check = Check(sizes(y)[0], "==", 4, "T == 4")
-    last = make.op("core.max", y, 0, False)
-    (seen,) = make.function("f", last, results=[last.type])
-    make.nodes[-1] = replace(make.nodes[-1], checks=(check,))
-    result = PASS.run(make.graph(seen), PassContext())
-    assert not result.changed
-    assert any("the size `T` is checked and would be inside" in one for one in reasons(result))
 
 
 def test_ops_join_a_model_whose_batch_axis_is_elsewhere_than_in_front(make: Maker) -> None:
@@ -440,25 +237,6 @@ def test_what_follows_a_model_and_rounds_joins_within_its_tolerance(
     np.testing.assert_allclose(np.asarray(wanted), np.asarray(got), rtol=1e-6)
 
 
-def test_a_list_stays_outside(make: Maker) -> None:
-    items = make.param("items", ListType(tensor(F32, 4), 2))
-    two = tensor(F32, 2, 4)
-    relu = [helper.make_node("Relu", ["x"], ["y"])]
-    make.define("m", small_model(relu, {"x": two}, {"y": two}))
-    stacked = make.op("math.neg", items)
-    make.nodes[-1] = replace(make.nodes[-1], outputs=(replace(stacked, type=two),))
-    result = PASS.run(make.graph(make.call("m", make.nodes[-1].outputs[0])), PassContext())
-    assert reasons(result) == [
-        "`math.neg` stays outside of `m`: `items` is a list<f32[4], 2> and no tensor"
-    ]
-
-
-def test_a_model_whose_file_was_not_read_is_left_alone(make: Maker) -> None:
-    x = make.param("x", ROW)
-    make.models["m"] = replace(make.define("m", layer(0)), content=None)
-    assert not PASS.run(make.graph(make.call("m", make.op("math.neg", x))), PassContext()).changed
-
-
 def test_the_same_graph_gives_the_same_bytes() -> None:
     digests: set[str] = set()
     for _ in range(2):
@@ -483,15 +261,6 @@ def test_an_op_between_two_models_joins_the_one_it_widens_for(make: Maker) -> No
     result = glued(make.graph(y), PAGE[:2, :3, 0].copy())
     members = {found.name: found.members for found in result.graph.models}
     assert members == {"a": (), "b": ("core.cast", "b")}
-
-
-def test_text_and_functions_stay_outside(make: Maker) -> None:
-    photo = make.param("photo", TensorType(DType.BYTES))
-    make.define("detect", convolution())
-    x = ready(make, make.op("image.decode", photo))
-    result = PASS.run(make.graph(make.call("detect", x)), PassContext())
-    assert stages(result.graph) == ["image.decode", "detect"]
-    assert reasons(result) == ["`image.decode` stays outside of `detect`: it has no ONNX form"]
 
 
 def fields(types: dict[str, TensorType]) -> tuple[Field, ...]:

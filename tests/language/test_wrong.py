@@ -71,3 +71,18 @@ pipeline p(xs: f32[N]) -> (y: f32[N]) {
 def test_what_stands_in_the_wrong_block_is_said_once(line: str, code: str) -> None:
     text = f"pipeline p(x: f32) -> (y: f32) {{\n    {line}\n    return y = x\n}}\n"
     assert [found for found, _ in said(text)] == [code]
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "if c { x } else { cast(x, f64) }",
+        "if c { cast(x, i64) } else { x }",
+        "match c { true => x > 0, false => x }",
+        "try x else cast(x, f16)",
+        "if c { [x] } else { [cast(x, i32)] }",
+    ],
+)
+def test_arms_of_different_dtypes_are_a_mistake(expr: str) -> None:
+    text = f"pipeline p(x: f32, c: bool) -> (y: f32) {{\n    _ = {expr}\n    return y = x\n}}\n"
+    assert [code for code, _ in said(text)] == ["HR205"]
