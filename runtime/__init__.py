@@ -12,7 +12,7 @@ with `control` for branches and walks, `together` for blocks that run at once, `
 and streams, `attempts` for `try`, `cache` for results that are kept; `rows` are the values of a
 group, `literals` those known before, `shapes` binds and compares their dimensions; `stage` is what
 work asks for; `blame` gives failures an address. `sequences` and `turns` keep states between
-requests.
+requests, `in_sequence` hands them to a walk, and `seats` gives it a row of its own in each batch.
 
 Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
 and `batcher` (`line`, `gather`, `queue_policy`, `agenda`) decide, `jobs` does, `threads` waits
@@ -21,7 +21,8 @@ clock in place of threads, `measure` finds out what models take, `check_batch` w
 changes results, with rows of samples or `stand_ins`. `metrics` counts. `record` is what an embedded
 call returns.
 
-Front ends. `server` (`server_config`, `fronts`) serves a `service` of engines: `http`
+Front ends. `repository` loads plans, lets versions come and go, and has what they have in common
+`shared`; `server` (`server_config`, `fronts`) serves it as a `service`: `http`
 (`http_protocol`, `http_routes`, `compression`) and `grpc` speak `protocols`, `awaiting` waits for
 futures, `exposition` shows metrics.
 """

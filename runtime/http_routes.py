@@ -62,7 +62,8 @@ def routes(service: Service, version: str) -> Starlette:
         return _json(server_metadata(version))
 
     async def metadata(request: Request) -> Response:
-        return _json(model_metadata(_model(service, request)))
+        model = _model(service, request)
+        return _json(model_metadata(model, service.versions(model.name)))
 
     async def model_ready(request: Request) -> Response:
         path = request.path_params

@@ -47,7 +47,8 @@ def inference_methods(service: Service, version: str) -> Methods:
         "ModelMetadata": _answer(
             "ModelMetadataRequest",
             lambda m: as_message(
-                "ModelMetadataResponse", model_metadata(service.find(m.name, m.version))
+                "ModelMetadataResponse",
+                model_metadata(service.find(m.name, m.version), service.versions(m.name)),
             ),
         ),
         "ModelConfig": _answer(

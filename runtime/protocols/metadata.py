@@ -1,5 +1,6 @@
 """What a server and its models say of themselves, as JSON values and as messages."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import json_format
@@ -18,11 +19,12 @@ def server_metadata(version: str) -> dict[str, Any]:  # Any: JSON
     return {"name": SERVER_NAME, "version": version, "extensions": list(extensions())}
 
 
-def model_metadata(model: Model) -> dict[str, Any]:  # Any: JSON
-    """Return a model's tensors, the batch axis included; -1 is any size."""
+def model_metadata(model: Model, versions: Sequence[str] = ()) -> dict[str, Any]:  # Any: JSON
+    """Return a model's tensors, the batch axis included; -1 is any size. `versions` are all that
+    are served, where there are others."""
     return {
         "name": model.name,
-        "versions": [model.version],
+        "versions": list(versions) or [model.version],
         "platform": PLATFORM,
         "inputs": [_tensor(t) for form in model.inputs.values() for t in form.metadata()],
         "outputs": [_tensor(t) for form in model.outputs.values() for t in form.metadata()],

@@ -1,7 +1,6 @@
 """A repository: apps by name, each in the versions that its policy says, loaded and let go live.
 
-load:  read ─▶ open beside what is served ─▶ new routes ─▶ what they leave out drains
-drain: no sequence begins there ─▶ those that live end ─▶ no route ─▶ no request inside ─▶ closed
+read ─▶ open beside what is served ─▶ new routes ─▶ what they leave out drains (`drains.py`)
 
 Loading and draining happen in threads of their own, never in a request's. Requests read one frozen
 table of routes; one that was sent to an engine which has just closed has not begun there
@@ -10,9 +9,9 @@ cannot be loaded changes nothing but what `index` tells.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -21,8 +20,10 @@ from ...compiler.plan_file import plan_hash
 from ..engine import Engine, EngineConfig
 from ..load import Progress
 from ..shared import Shared
-from .counts import Totals, closed, total
-from .policy import Latest, Policy, chosen
+from .app import App
+from .counts import Totals
+from .drains import Drains
+from .policy import Latest, Policy
 from .route import Route
 from .routes import AppTable, routes_of
 from .shadow import ShadowCounts, ShadowTally
@@ -34,23 +35,6 @@ Find: TypeAlias = Callable[[str], Mapping[int, Candidate]]
 """Returns the versions of an app that are there to be loaded, by their numbers."""
 
 _LOADERS = 4
-
-
-@dataclass(slots=True, eq=False)
-class _App:
-    """`live` are served; `tried` tells of what is not: being loaded, failed, unloaded. `loading` is
-    held while a version is, so that one follows the other."""
-
-    name: str
-    policy: Policy
-    live: dict[int, Version] = field(default_factory=dict[int, Version])
-    tried: dict[int, Entry] = field(default_factory=dict[int, Entry])
-    shares: dict[int, float] = field(default_factory=dict[int, float])
-    shadows: dict[int, float] = field(default_factory=dict[int, float])
-    loading: threading.Lock = field(default_factory=threading.Lock)
-
-    def besides(self) -> set[int]:
-        return {*self.shares, *self.shadows}
 
 
 class Repository:
@@ -69,13 +53,11 @@ class Repository:
         self._policies, self._find = policies, find
         self._shared = Shared()
         self._lock = threading.Lock()
-        self._apps: dict[str, _App] = {}
-        self._draining: list[Version] = []
-        self._counted = Totals({}, {})
-        self._shadow_tallies: dict[tuple[str, str], ShadowTally] = {}
+        self._apps: dict[str, App] = {}
         self._routes: Mapping[str, Route] = {}
+        self._drains = Drains(self._make_routes)
+        self._tallies: dict[tuple[str, str], ShadowTally] = {}
         self._pool = ThreadPoolExecutor(_LOADERS, "headrace-load")
-        self._drains: set[threading.Thread] = set()
         self._closed = False
 
     @property
@@ -87,14 +69,15 @@ class Repository:
     def engines(self) -> tuple[Engine, ...]:
         """All engines that are not closed, those that drain included."""
         with self._lock:
-            return tuple(version.engine for version in self._versions())
+            versions = [*self._live(), *self._drains.versions]
+        return tuple(version.engine for version in versions)
 
     def now(self) -> float:
         """Return the time on the engines' clock, which deadlines are told on."""
         return self._config.clock()
 
     def adopt(self, app: str, engine: Engine, number: int = 1) -> None:
-        """Serve an engine that is somebody else's to close, as the only version of an app.
+        """Serve an engine that is somebody else's to close, as a version of an app.
 
         Raises NoForm when values of its pipelines cannot travel, ValueError where a name is taken.
         """
@@ -140,13 +123,9 @@ class Repository:
                 raise Unknown(f"`{app}` is not loaded")
             going = list(known.live.values())
             self._publish(known, {}, known.live.keys())
-            for version in going:
-                known.tried[version.number] = Entry(
-                    app, app, version.number, State.UNLOADED, "unloaded", version.hash
-                )
-        everything: Future[None] = Future()
-        self._when_all_closed(going, everything)
-        return everything
+        for version in going:
+            version.closed.add_done_callback(partial(self._unloaded, known, version))
+        return _when_all_closed(going)
 
     def weights(self, app: str, shares: Mapping[int, float]) -> None:
         """Give versions their parts of the requests that ask for none, from 0 to 1; the newest one
@@ -176,22 +155,22 @@ class Repository:
         with self._lock:
             if name in self._apps:
                 return name
-            for app in self._apps.values():
-                if any(name in version.served for version in app.live.values()):
-                    return app.name
+            for version in self._live():
+                if name in version.served:
+                    return version.app
         raise Unknown(f"there is no `{name}`")
 
     def index(self) -> tuple[Entry, ...]:
         """Return what there is, each in its state at this moment."""
         with self._lock:
-            entries = [entry for version in self._versions() for entry in version.entries()]
-            entries += [entry for app in self._apps.values() for entry in app.tried.values()]
+            entries = [entry for app in self._apps.values() for entry in app.entries()]
+            entries += [one for version in self._drains.versions for one in version.entries()]
         return tuple(sorted(entries, key=lambda one: (one.pipeline, one.version, one.state.value)))
 
     def unready(self) -> tuple[str, ...]:
         """Return why what is served cannot answer, each reason a sentence; none when all can."""
         with self._lock:
-            live = [version for app in self._apps.values() for version in app.live.values()]
+            live = self._live()
         return tuple(
             f"`{version.app}` version {version.number}: {reason}"
             for version in live
@@ -201,22 +180,23 @@ class Repository:
     def totals(self) -> Totals:
         """Return what all versions have counted since the start, those that are closed included."""
         with self._lock:
-            live = [(str(one.number), one.engine.metrics) for one in self._versions()]
-            return total(live, self._counted)
+            return self._drains.totals(self._live())
 
     def shadow_counts(self) -> Mapping[tuple[str, str], ShadowCounts]:
         """Return what came of the copies shown, by pipeline and version."""
         with self._lock:
-            return {key: tally.counts for key, tally in self._shadow_tallies.items()}
+            return {key: tally.counts for key, tally in self._tallies.items()}
 
     def drain(self, timeout: float | None) -> bool:
         """Let no engine take requests, and wait for those under way; False if they took longer."""
         now = self._config.clock
         until = None if timeout is None else now() + timeout
-        ended = True
-        for engine in self.engines:
-            ended &= engine.drain(None if until is None else max(0.0, until - now()))
-        return ended
+        engines = self.engines
+        ended = [engine.drain(0.0) for engine in engines]  # all at once, and then wait
+        for index, engine in enumerate(engines):
+            if not ended[index]:
+                ended[index] = engine.drain(None if until is None else max(0.0, until - now()))
+        return all(ended)
 
     def close(self) -> None:
         """Load nothing more and close all engines that are not somebody else's."""
@@ -225,23 +205,18 @@ class Repository:
         self._pool.shutdown(cancel_futures=True)
         with self._lock:
             for app in self._apps.values():
-                self._publish(app, {}, app.live.keys())
-            waiting, threads = list(self._draining), list(self._drains)
-        for version in waiting:
-            for served in version.served.values():
-                if served.prepared.sequences is not None:
-                    served.prepared.sequences.close()
-        for thread in threads:
-            thread.join()
+                self._publish(app, {}, [n for n, version in app.live.items() if version.owned])
+        self._drains.close()
 
     def _load_plan(self, app: str, plan: Plan, version: int | None) -> None:
         with self._lock:
             known = self._app(app)
         with known.loading:
             number = version if version is not None else max(known.live, default=1)
-            stay = chosen(known.policy, {*known.live, number}, known.besides())
+            stay = known.chosen({*known.live, number})
             if number not in stay:
-                cause = ValueError(f"its policy is {known.policy}, which serves {_list(stay)}")
+                numbers = ", ".join(map(str, sorted(stay))) or "none"
+                cause = ValueError(f"its policy is {known.policy}, which serves {numbers}")
                 raise LoadFailed(app, number, cause, stays=bool(known.live))
             made = self._open(known, number, Candidate(lambda: plan))
             self._serve(known, {} if made is None else {number: made}, known.live.keys() - stay)
@@ -258,7 +233,7 @@ class Repository:
         with self._lock:
             known = self._app(app)
         with known.loading:
-            wanted = chosen(known.policy, candidates.keys(), known.besides())
+            wanted = known.chosen(set(candidates))
             failures: list[LoadFailed] = []
             made: dict[int, Version] = {}
             for number in sorted(wanted):
@@ -268,20 +243,18 @@ class Repository:
                     failures.append(failure)
                 else:
                     made |= {} if version is None else {number: version}
-            gone = set[int]() if failures else known.live.keys() - wanted
+            gone: Set[int] = set[int]() if failures else known.live.keys() - wanted
             self._serve(known, made, gone)
             with self._lock:
                 known.tried = {n: e for n, e in known.tried.items() if n in candidates}
-                if not candidates and not known.live:
-                    del self._apps[app]
+            for other in failures[1:]:
+                failures[0].add_note(str(other))
             if failures:
-                for other in failures[1:]:
-                    failures[0].add_note(str(other))
                 raise failures[0]
             return bool(made or gone)
 
     def _open(
-        self, app: _App, number: int, candidate: Candidate, progress: Progress | None = None
+        self, app: App, number: int, candidate: Candidate, progress: Progress | None = None
     ) -> Version | None:
         """Load a version, beside what is served; None when it is served already."""
         live = app.live.get(number)
@@ -307,16 +280,18 @@ class Repository:
             raise LoadFailed(app.name, number, error, stays=bool(app.live)) from error
         return Version(app.name, number, digest, engine, served, candidate.stamp)
 
-    def _tell(
-        self, app: _App, number: int, state: State | None, reason: str = "", digest: str = ""
-    ) -> None:
-        """Note what is told of a version that is not served; None when there is nothing to tell."""
+    def _unloaded(self, app: App, version: Version, _: "Future[None]") -> None:
         with self._lock:
-            app.tried.pop(number, None)
-            if state is not None:
-                app.tried[number] = Entry(app.name, app.name, number, state, reason, digest)
+            if version.number not in app.live and version.number not in app.tried:
+                app.tell(version.number, State.UNLOADED, "unloaded", version.hash)
 
-    def _serve(self, app: _App, made: Mapping[int, Version], gone: Iterable[int]) -> None:
+    def _tell(
+        self, app: App, number: int, state: State | None, reason: str = "", digest: str = ""
+    ) -> None:
+        with self._lock:
+            app.tell(number, state, reason, digest)
+
+    def _serve(self, app: App, made: Mapping[int, Version], gone: Iterable[int]) -> None:
         """Let requests go to what was loaded, or close it and raise LoadFailed."""
         try:
             with self._lock:
@@ -330,102 +305,63 @@ class Repository:
             number = min(made, default=0)
             raise LoadFailed(app.name, number, error, stays=bool(app.live)) from error
 
-    def _publish(self, app: _App, made: Mapping[int, Version], gone: Iterable[int]) -> None:
+    def _publish(self, app: App, made: Mapping[int, Version], gone: Iterable[int]) -> None:
         """Change what is served, and let drain what is no more. The lock is held.
 
         Raises ValueError, and nothing is changed, where another app has a pipeline of that name.
         """
-        out = set(gone)
-        live = {n: version for n, version in app.live.items() if n not in out} | dict(made)
-        taken = {
-            name
-            for other in self._apps.values()
-            if other is not app
-            for version in other.live.values()
-            for name in version.served
-        }
+        taken = {name for one in self._live() if one.app != app.name for name in one.served}
         for version in made.values():
             for name in version.served:
                 if name in taken:
                     raise ValueError(f"two plans hold a pipeline `{name}`")
-        going = [v for n, v in app.live.items() if n in out or n in made]
-        app.live = live
+        out = {*gone, *made}
+        going = [version for number, version in app.live.items() if number in out]
+        app.live = {n: version for n, version in app.live.items() if n not in out} | dict(made)
         for number in made:
-            app.tried.pop(number, None)
-        for version in going:
-            version.draining = True
-            self._draining.append(version)
+            app.tell(number, None)
         for number, share in app.shadows.items():
-            if number in live:
-                live[number].make_shadows(share, self._shadow_tallies)
-        self._make_routes()
+            if number in app.live:
+                app.live[number].make_shadows(share, self._tallies)
+        self._set_routes(going)
         for version in going:
-            self._drain_later(version)
+            self._drains.begin(version)
 
     def _make_routes(self) -> None:
-        """Make the routes anew. The lock is held."""
-        self._routes = routes_of(
-            [AppTable(app.live, app.shares, app.shadows) for app in self._apps.values()],
-            [version for version in self._draining if version.finishing],
-        )
-
-    def _drain_later(self, version: Version) -> None:
-        name = f"headrace-drain-{version.app}"
-        thread = threading.Thread(target=self._drain, args=(version,), name=name, daemon=True)
-        self._drains.add(thread)
-        thread.start()
-
-    def _drain(self, version: Version) -> None:
-        kept = [one.prepared.sequences for one in version.served.values()]
-        for sequences in kept:
-            if sequences is not None:
-                sequences.retire()
-        for sequences in kept:
-            if sequences is not None:
-                sequences.wait_until_empty()
         with self._lock:
-            version.ended = True
-            self._make_routes()
-        for shadow in version.shadows.values():
-            shadow.close()
-        version.engine.drain()
-        with self._lock:
-            self._draining.remove(version)
-            number = str(version.number)
-            self._counted = total([(number, closed(version.engine.metrics))], self._counted)
-        if version.owned:
-            version.engine.close()
-        with self._lock:
-            self._drains.discard(threading.current_thread())
-        version.closed.set_result(None)
+            self._set_routes(())
 
-    def _when_all_closed(self, versions: list[Version], done: "Future[None]") -> None:
-        left = len(versions)
-        lock = threading.Lock()
+    def _set_routes(self, going: Iterable[Version]) -> None:
+        """Make the routes anew; `going` are about to drain. The lock is held."""
+        finishing = [one for one in (*self._drains.versions, *going) if one.finishing]
+        tables = [AppTable(app.live, app.shares, app.shadows) for app in self._apps.values()]
+        self._routes = routes_of(tables, finishing)
 
-        def one_less(_: "Future[None]") -> None:
-            nonlocal left
-            with lock:
-                left -= 1
-                last = left == 0
-            if last:
-                done.set_result(None)
+    def _live(self) -> list[Version]:
+        """Return the versions that are served. The lock is held."""
+        return [version for app in self._apps.values() for version in app.live.values()]
 
-        for version in versions:
-            version.closed.add_done_callback(one_less)
-
-    def _versions(self) -> list[Version]:
-        """Return those with an engine that is not closed. The lock is held."""
-        live = [version for app in self._apps.values() for version in app.live.values()]
-        return [*live, *self._draining]
-
-    def _app(self, name: str) -> _App:
+    def _app(self, name: str) -> App:
         """Return an app, known from now on. The lock is held."""
         if name not in self._apps:
             policy = self._policies.get(name, self._policies.get("", Latest()))
-            self._apps[name] = _App(name, policy)
+            self._apps[name] = App(name, policy)
         return self._apps[name]
 
 
-def _list(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(numbers))) or "none"
+def _when_all_closed(versions: list[Version]) -> "Future[None]":
+    """Return a future that is done when these are closed."""
+    done: Future[None] = Future()
+    left, lock = len(versions), threading.Lock()
+
+    def one_less(_: "Future[None]") -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            last = left == 0
+        if last:
+            done.set_result(None)
+
+    for version in versions:
+        version.closed.add_done_callback(one_less)
+    return done

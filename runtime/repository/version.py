@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ...compiler.plan import Plan
 from ..engine import Engine
 from ..protocols.models import model_of
+from ..turns import Sequences
 from .route import Served
 from .shadow import Shadow, ShadowTally
 from .state import Entry, State
@@ -59,10 +60,15 @@ class Version:
         return [Entry(self.app, name, self.number, state, "", self.hash) for name in self.served]
 
     @property
+    def sequences(self) -> "list[Sequences]":
+        """What its pipelines keep between requests."""
+        kept = [one.prepared.sequences for one in self.served.values()]
+        return [one for one in kept if one is not None]
+
+    @property
     def finishing(self) -> bool:
         """Whether sequences may live on it though it is draining."""
-        kept = any(one.prepared.sequences is not None for one in self.served.values())
-        return kept and not self.ended
+        return bool(self.sequences) and not self.ended
 
 
 def served_of(engine: Engine, number: int) -> Mapping[str, Served]:

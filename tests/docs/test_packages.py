@@ -19,6 +19,7 @@ PACKAGES = (
     "headrace.runtime.grpc",
     "headrace.runtime.protocols",
     "headrace.runtime.protocols.ext",
+    "headrace.runtime.repository",
     "headrace.client",
 )
 

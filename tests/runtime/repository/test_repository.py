@@ -332,6 +332,7 @@ def test_live_sequences_go_on_after_an_unload_and_no_others_begin(make: Make) ->
     with pytest.raises(Fault, match="unknown model"):
         ask(service, "sum", 1.0, sequence=InSequence(8, start=True))
     assert not unloaded.done()
+    assert states(repository) == {("sum", 1, State.DRAINING)}
     ask(service, "sum", 1.0, sequence=InSequence(7, end=True))
     done(unloaded)
     with pytest.raises(Fault, match="unknown model"):

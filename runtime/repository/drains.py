@@ -1,0 +1,75 @@
+"""Versions on their way out: each ends what it has begun, is closed, and leaves its counts.
+
+no sequence begins there ─▶ those that live end ─▶ no route ─▶ no request inside ─▶ closed
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from .counts import Totals, closed, total
+from .version import Version
+
+
+class Drains:
+    """A thread for each version that drains. `ended` is called when no sequence lives on one any
+    more, so that no route need lead there."""
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended = ended
+        self._lock = threading.Lock()
+        self._versions: list[Version] = []
+        self._counted = Totals({}, {})
+        self._threads: set[threading.Thread] = set()
+
+    @property
+    def versions(self) -> Sequence[Version]:
+        """Those that are not closed."""
+        with self._lock:
+            return tuple(self._versions)
+
+    def begin(self, version: Version) -> None:
+        """Let a version drain, to which no route leads but those of its sequences."""
+        version.draining = True
+        name = f"headrace-drain-{version.app}"
+        thread = threading.Thread(target=self._drain, args=(version,), name=name, daemon=True)
+        with self._lock:
+            self._versions.append(version)
+            self._threads.add(thread)
+        thread.start()
+
+    def totals(self, live: Iterable[Version]) -> Totals:
+        """Return what these, those that drain and those that are closed have counted."""
+        with self._lock:
+            versions = [*live, *self._versions]
+            counts = [(str(one.number), one.engine.metrics) for one in versions]
+            return total(counts, self._counted)
+
+    def close(self) -> None:
+        """Let sequences not be waited for, and return when all that drains is closed."""
+        with self._lock:
+            versions, threads = list(self._versions), list(self._threads)
+        for version in versions:
+            for sequences in version.sequences:
+                sequences.close()
+        for thread in threads:
+            thread.join()
+
+    def _drain(self, version: Version) -> None:
+        for sequences in version.sequences:
+            sequences.retire()
+        for sequences in version.sequences:
+            sequences.wait_until_empty()
+        version.ended = True
+        self._ended()
+        for shadow in version.shadows.values():
+            shadow.close()
+        version.engine.drain()
+        with self._lock:
+            self._versions.remove(version)
+            counts = (str(version.number), closed(version.engine.metrics))
+            self._counted = total([counts], self._counted)
+        if version.owned:
+            version.engine.close()
+        with self._lock:
+            self._threads.discard(threading.current_thread())
+        version.closed.set_result(None)
