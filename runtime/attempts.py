@@ -2,7 +2,7 @@
 
 The rows of a group go through the body together. When it fails, each row goes through it once
 more, alone, so that the rows to blame are found. What the limit stops is late for all of them, and
-where there was no room they do not come one by one.
+where there was no room, or nobody to run them, they do not come one by one.
 What is a bug of ours fails the request whatever is tried.
 """
 
@@ -17,7 +17,7 @@ from .rows import Rows, scatter
 Tried: TypeAlias = "Generator[Asked, list[Rows], list[Rows] | Fault]"
 
 
-_OF_ALL = (Code.DEADLINE, Code.OVERLOADED)
+_OF_ALL = (Code.DEADLINE, Code.OVERLOADED, Code.UNAVAILABLE)
 """What fails all rows of a group at once."""
 
 
@@ -76,7 +76,8 @@ class Try:
             return (yield from self._body.run((), slots, some, None if row is None else rows))
         except Fault as fault:
             around = group.guard
-            ended = fault.code is Code.DEADLINE and around is not None and guard.at == around.at
+            limited = around is not None and around.at is not None and guard.at == around.at
+            ended = fault.code is Code.DEADLINE and limited
             if ended or fault.code is Code.INTERNAL:
                 raise
             return fault

@@ -94,7 +94,8 @@ class Process:
         try:
             return self._channel.answer(self._channel.ask(Kind.CALL, message), due)
         except WorkerError as error:
-            raise error.with_traceback(None)  # ours is of no use, and holds memory
+            # without our part of its traceback, which holds memory
+            raise error.with_traceback(None) from error.__cause__
         except BROKEN as error:
             if not isinstance(error, TimeoutError):
                 self.ended.wait(_EXITS)

@@ -58,8 +58,12 @@ def test_several_run_at_once(tmp_path: Path) -> None:
     source = "def meet(mode, path):\n    with open(path, mode) as file:\n        return mode"
     with pool("meet", source, count=2) as both:
         found: list[object] = []
+
+        def ask(mode: str) -> None:
+            found.append(both(mode, meet))
+
         threads = [
-            threading.Thread(target=lambda m: found.append(both(m, meet)), args=(mode,))
+            threading.Thread(target=ask, args=(mode,))
             for mode in ("r", "w")  # each of which waits for the other
         ]
         for thread in threads:
@@ -88,11 +92,12 @@ def test_calls_wait_for_a_worker_that_is_free_and_get_their_own_answers() -> Non
 def test_large_tensors_come_without_a_copy_and_in_a_steady_state_nothing_is_made() -> None:
     x = np.arange(LARGE, dtype=np.float32)
     with pool("same") as same:
+        y: Any = None  # Any: an array, as x
         for _ in range(3):  # two answers are alive at a time
             y = same(x)
         before, open_before = shared(), descriptors()
         for _ in range(20):
-            y: Any = same(x)
+            y = same(x)
         assert (shared(), descriptors()) == (before, open_before)
         assert not y.flags.owndata
         assert np.array_equal(y, x)
