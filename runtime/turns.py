@@ -109,6 +109,8 @@ class Sequences:
 
         It forgets what is silent for too long itself: there may be nobody else to do so.
         """
+        if self.may_begin(turn):
+            return
         come = threading.Event()
         if self.ready(turn, come.set):
             return
