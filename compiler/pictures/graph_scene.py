@@ -149,8 +149,8 @@ def _words(node: Node, details: str) -> tuple[Words, Sequence[str]]:
         case Try():
             return Words("try", "try", "either", details, True), ("body", "else")
         case Together():
-            words = Words("together", "at once", "all of them", details, True)
-            return words, ("",) * len(node.regions)
+            headings = [f"arm {number}" for number in range(1, len(node.regions) + 1)]
+            return Words("together", "at once", "all of them", details, True), headings
         case _:
             headings = [f"part {number}" for number in range(1, len(node.regions) + 1)]
             return Words(node.stage, node.stage, "then", details, False), headings

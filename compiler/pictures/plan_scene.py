@@ -177,7 +177,7 @@ class _Drawing:
             case TogetherStep():
                 words = Words("together", "at once", "all of them", details, True)
                 inputs, types = [], ()
-                parts = [part("", block) for block in step.blocks]
+                parts = [part(f"arm {i}", block) for i, block in enumerate(step.blocks, 1)]
             case _:
                 assert_never(step)
         outputs = dict.fromkeys(keys(step.outputs), "")

@@ -25,8 +25,11 @@ from headrace.compiler.graph_pass import PassContext, PassResult, Phase
 from headrace.compiler.memory import plan_memory
 from headrace.compiler.optimize import load_passes, optimize
 from headrace.compiler.passes.run_together import PASS
-from headrace.compiler.plan import CheckStep
-from headrace.compiler.plan_file import to_bytes
+from headrace.compiler.pictures.graph_scene import graph_scene
+from headrace.compiler.pictures.plan_scene import plan_scene
+from headrace.compiler.pictures.scene import Frame
+from headrace.compiler.plan import CheckStep, Plan, TogetherStep
+from headrace.compiler.plan_file import read, to_bytes
 from headrace.compiler.plan_walk import steps_of
 from headrace.compiler.policies import Batching
 from headrace.compiler.profile import Machine, ModelTimes, Profile, StageTime, Timing
@@ -367,6 +370,24 @@ def test_explain_shows_arms() -> None:
         "%5 both(%1, %2)",
         "-> %5",
     ]
+
+
+def test_plans_keep_arms_in_their_files_and_pictures() -> None:
+    make = Toys()
+    x = make.param("x", ROW)
+    graph = ran(make.graph(make.pure("both", make.pure("a", x), make.pure("b", x)))).graph
+    plan = planned(with_sources(graph))
+    assert [len(step.blocks) for step in forks(plan)] == [2]
+    assert forks(read(to_bytes(plan))) == forks(plan)
+    for scene in (plan_scene("p", plan, ["p"], None), graph_scene("p", [graph], Path.cwd())):
+        (pipeline,) = scene.frames
+        (frame,) = [item for item in pipeline.items if isinstance(item, Frame)]
+        inner = [item for item in frame.items if isinstance(item, Frame)]
+        assert [frame.title, *(one.title for one in inner)] == ["together", "arm 1", "arm 2"]
+
+
+def forks(plan: Plan) -> list[TogetherStep]:
+    return [step for step in steps_of(plan.pipelines[0].body) if isinstance(step, TogetherStep)]
 
 
 @st.composite
