@@ -4,14 +4,14 @@ Rows that ran as a batch of 16 come to the next stage at once. Where that takes 
 into 12 and 4, and 4 rows pay for a run that 12 could have had. So the sizes of neighbours divide
 one another. Those of a schedule hold as they are. Of the measured ones the stage whose rows take
 longest chooses first; each other takes, of the sizes up to its own best that go with those chosen
-before, the one that gains most. Where none gains enough it keeps its own.
+before, the one that gains most. Where none pays for a queue it keeps its own.
 
 Neighbours are queues between which rows flow: in one region, one's result reaches the other through
 nothing that parts rows or waits for more of them, which a `for`, an `if` and another queue do.
 Arms that run at once are for the same rows.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -32,10 +32,13 @@ class Agreed:
 
 
 def agree_sizes(
-    graph: Graph, measured: Mapping[Node, ModelTimes], given: Mapping[Node, int], margin: float
+    graph: Graph,
+    measured: Mapping[Node, ModelTimes],
+    given: Mapping[Node, int],
+    pays: Callable[[float, float], bool],
 ) -> dict[Node, Agreed]:
-    """Return the sizes of the measured queues; `given` are those that a schedule gives, `margin`
-    is how many times as fast rows must be together."""
+    """Return the sizes of the measured queues; `given` are those that a schedule gives. `pays` says
+    whether a queue does for a row that takes so many seconds alone, and so many in a batch."""
     chosen = dict(given)
     agreed: dict[Node, Agreed] = {}
     neighbours = rows_flow(graph, measured.keys() | given.keys())
@@ -52,9 +55,9 @@ def agree_sizes(
                 size
                 for size in range(2, best.rows)
                 if all(_goes(size, other) for other in bound.values())
-                and _gain(times, size) >= margin
+                and pays(times.alone, _seconds(times, size))
             ]
-            most = max(sizes, key=lambda size: _gain(times, size), default=None)
+            most = min(sizes, key=lambda size: _seconds(times, size), default=None)
             agreed[node] = Agreed(best.rows, (), apart) if most is None else Agreed(most, apart)
         chosen[node] = agreed[node].rows
     return agreed
@@ -101,10 +104,9 @@ def _goes(size: int, other: int) -> bool:
     return size % other == 0 or other % size == 0
 
 
-def _gain(times: ModelTimes, rows: int) -> float:
-    """Return how many times as fast rows are together, between two measured sizes on a line."""
+def _seconds(times: ModelTimes, rows: int) -> float:
+    """Return what a row takes in a batch, on a line between two sizes that were measured."""
     below = max((one for one in times.timings if one.rows <= rows), key=lambda one: one.rows)
     above = min((one for one in times.timings if one.rows >= rows), key=lambda one: one.rows)
     share = (rows - below.rows) / max(above.rows - below.rows, 1)
-    seconds = below.seconds + share * (above.seconds - below.seconds)
-    return times.alone * rows / seconds
+    return (below.seconds + share * (above.seconds - below.seconds)) / rows

@@ -50,7 +50,7 @@ def batch_points(graph: Graph) -> dict[Node, BatchPoint]:
             measured[node] = times
         else:
             given[node] = point.batching.maximum
-    for node, agreed in agree_sizes(graph, measured, given, MARGIN).items():
+    for node, agreed in agree_sizes(graph, measured, given, _pays).items():
         if agreed.by or agreed.against:
             points[node] = _agreed(measured[node], agreed)
     return points
@@ -108,12 +108,17 @@ def _measured(times: ModelTimes) -> BatchPoint:
     best, figures = times.best, gain_text(times)
     if best is None or times.gain(best) < MARGIN:
         return BatchPoint(None, 1, f"batch off ({figures})")
-    saved = times.alone - best.seconds / best.rows
-    if saved < QUEUE_SECONDS:
+    if not _pays(times.alone, best.seconds / best.rows):
+        saved = times.alone - best.seconds / best.rows
         why = f"{figures}; {seconds_text(saved)} a row do not pay for a queue"
         return BatchPoint(None, best.rows, f"rows of a request together, up to {best.rows} ({why})")
     batching = Batching(best.rows)
     return BatchPoint(batching, best.rows, f"{describe_batching(batching)} ({figures})")
+
+
+def _pays(alone: float, together: float) -> bool:
+    """Whether a queue does for a row that takes so many seconds alone, and so many in a batch."""
+    return alone >= together * MARGIN and alone - together >= QUEUE_SECONDS
 
 
 def _times(graph: Graph, node: Node) -> ModelTimes | None:
