@@ -3,13 +3,24 @@
 A line moves at the rate at which requests have left it lately, whatever holds them up: the time
 that the first of a line waits to be started is seen once for each, and its mean, times those that
 are ahead, is what a new one will wait. So nothing need be known of workers, instances and batches.
-One that finds nobody ahead is refused only if it could not be in time at the best.
+One that finds nobody ahead is not refused for its time: it goes to show how fast the line moves.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .forecast import START, Forecast, Recent
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """How much is taken in. `queue_size` bounds the requests of a pipeline that wait to start,
+    where its schedule says nothing; `bytes_in_flight` the inputs of all that have no answer yet;
+    `predict` says whether what cannot be in time is refused, or dropped before it runs."""
+
+    queue_size: int = 1024
+    bytes_in_flight: int = 1 << 30
+    predict: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,10 @@ class Admission:
         mean = self._moves[pipeline].mean
         return None if mean is None else ahead * mean
 
+    def fits(self, size: int) -> bool:
+        """Whether there is room for so many bytes."""
+        return self.held + size <= self._bound
+
     def too_large(self, size: int) -> bool:
         """Whether inputs are more than is ever taken in."""
         return size > self._bound
@@ -51,12 +66,12 @@ class Admission:
         """Return why a request is not taken in; None when it is. `ahead` are those that wait and
         go first, `left` the seconds until its deadline."""
         wait = self.wait(pipeline, ahead)
-        if self.held + size > self._bound:
+        if not self.fits(size):
             return Refusal("the inputs of requests under way fill the memory set aside", wait)
         forecast = self._forecasts[pipeline]
-        if left is None or wait is None or forecast is None:
+        if left is None or ahead == 0 or wait is None or forecast is None:
             return None
-        service = forecast.mean(START) if ahead else forecast.least(START)
+        service = forecast.mean(START)
         if wait + service <= left:
             return None
         forecast.doubt(START)

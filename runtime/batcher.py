@@ -128,15 +128,22 @@ class Batcher(Generic[Owner]):
         found = self._expiries.first()
         return None if found is None else found[0]
 
-    def expire(self, now: float) -> list[Owner]:
-        """Drop the owners whose time is up by `now` and return them; put back the delayed ones."""
-        dropped: list[Owner] = []
+    def ahead(self, level: int) -> int:
+        """How many entries go before one of a level that comes now."""
+        return sum(line.ahead((False, level)) for line in self._lines.values())
+
+    def expire(self, now: float) -> list[tuple[Owner, bool]]:
+        """Drop the owners whose time is up by `now`; put back the delayed ones.
+
+        Returned are those dropped, and of each whether it was its deadline.
+        """
+        dropped: list[tuple[Owner, bool]] = []
         while (found := self._expiries.first()) is not None and found[0] <= now:
             entry = found[1]
             self._expiries.pop()
             over = entry.deadline is not None and entry.deadline <= now
             if over or not (entry.taken or self._policy.bound(entry.level).delays):
-                dropped.append(entry.owner)
+                dropped.append((entry.owner, over))
                 self.cancel(entry.owner, now)
                 continue
             if not entry.taken:  # else it has left the queue as far as its timeout goes

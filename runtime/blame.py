@@ -4,7 +4,7 @@ import traceback
 
 from .devices.device import DeviceError, ResidencyError
 from .flow import Work
-from .request import Code, Fault
+from .request import Code, Dropped, Fault
 from .stage import StageError, StageGone
 
 
@@ -72,4 +72,33 @@ def late(pipeline: str, work: Work | None = None) -> Fault:
         pipeline=pipeline,
         stage=work.stage.name if work is not None else None,
         place=work.place if work is not None else None,
+    )
+
+
+def hopeless(pipeline: str, work: Work | None, least: float) -> Fault:
+    """Return the fault of a request whose time will be up before what is left could have run."""
+    return Dropped(
+        f"what is left takes {least:.3g} s at the least, more than until the deadline; it has not "
+        "been run",
+        pipeline=pipeline,
+        stage=work.stage.name if work is not None else None,
+        place=work.place if work is not None else None,
+    )
+
+
+def overloaded(
+    pipeline: str,
+    work: Work | None = None,
+    retry_after: float | None = None,
+    reason: str = "too many requests wait already",
+) -> Fault:
+    """Return the fault of a request for which there is no room or no time."""
+    when = "later" if retry_after is None else f"in {retry_after:.3g} s"
+    return Fault(
+        Code.OVERLOADED,
+        f"{reason}; try again {when}",
+        pipeline=pipeline,
+        stage=work.stage.name if work is not None else None,
+        place=work.place if work is not None else None,
+        retry_after=retry_after,
     )

@@ -2,7 +2,8 @@
 
 A request waits for a stage, or is past the stage that it has come to last. From there the plan says
 which stages it may reach: those behind it on any way through branches, and in a loop those of its
-next turn. Nothing is known of requests that have not arrived: when all that are here have passed a
+next turn. The walks of a fork are counted each for itself, and what forked not at all until they
+have met. Nothing is known of requests that have not arrived: when all that are here have passed a
 stage, or wait for it, nobody else is expected there.
 """
 
@@ -50,10 +51,9 @@ def _step(step: Step, after: frozenset[int], found: dict[int, frozenset[int]]) -
             return after | {step.segment}
         case EmitStep() | TransferStep() | CheckStep():
             return after
-        case LoopStep() | TryStep() | TogetherStep():
-            # another turn, the `else`, or what runs at the same time
-            after |= _stages(blocks)
-        case BranchStep() | SwitchStep() | EachStep():
+        case LoopStep() | TryStep():
+            after |= _stages(blocks)  # of another turn, or of the `else`
+        case BranchStep() | SwitchStep() | EachStep() | TogetherStep():
             pass
         case _:
             assert_never(step)
@@ -65,8 +65,8 @@ def _stages(blocks: Iterable[Block]) -> frozenset[int]:
 
 
 class Company:
-    """Counts the requests of each pipeline by where they are. `reached` is of each pipeline what
-    `reaches` returns."""
+    """Counts the strands of each pipeline's requests by where they are. `reached` is of each
+    pipeline what `reaches` returns, empty where nobody need be counted."""
 
     __slots__ = ("_coming", "_past", "_waits")
 
@@ -81,24 +81,32 @@ class Company:
                     if stage != at:  # who waits for a stage comes to it again only after that
                         self._coming[stage].append((waits, at))
 
-    def come(self, pipeline: int) -> None:
-        """Note a new request."""
-        self._past[pipeline][START] += 1
+    def come(self, pipeline: int, at: int = START, count: int = 1) -> None:
+        """Note that so many more are past a stage."""
+        if past := self._past[pipeline]:
+            past[at] += count
 
-    def wait(self, pipeline: int, last: int, stage: int) -> None:
-        """Note that a request waits for a stage; `last` is where it was past."""
-        self._past[pipeline][last] -= 1
-        self._waits[pipeline][stage] += 1
+    def go(self, pipeline: int, at: int) -> None:
+        """Note that one which was past a stage is no more."""
+        if past := self._past[pipeline]:
+            past[at] -= 1
+
+    def wait(self, pipeline: int, at: int, stage: int) -> None:
+        """Note that one which was past a stage waits for another."""
+        if past := self._past[pipeline]:
+            past[at] -= 1
+            self._waits[pipeline][stage] += 1
 
     def pass_by(self, pipeline: int, stage: int) -> None:
-        """Note that a request need not wait for a stage any more."""
-        self._waits[pipeline][stage] -= 1
-        self._past[pipeline][stage] += 1
-
-    def go(self, pipeline: int, last: int) -> None:
-        """Note that a request is done, which was past a stage."""
-        self._past[pipeline][last] -= 1
+        """Note that one need not wait for a stage any more."""
+        if past := self._past[pipeline]:
+            self._waits[pipeline][stage] -= 1
+            past[stage] += 1
 
     def expected(self, stage: int) -> bool:
         """Whether anybody may still come to a stage who does not wait for it already."""
         return any(counts[at] > 0 for counts, at in self._coming.get(stage, ()))
+
+    def idle(self) -> bool:
+        """Whether nobody is counted: what must hold when all have their answers."""
+        return not any(any(one.values()) for one in (*self._past, *self._waits))

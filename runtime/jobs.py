@@ -33,8 +33,8 @@ of the request; None when it is done already."""
 class Doors(Protocol):
     """Says which stages may be run at once and which must be waited for."""
 
-    def enter(self, stage: Stage, count: int) -> bool:
-        """Whether `count` rows may run now; if so, `leave` follows when they have."""
+    def enter(self, strand: Strand, stage: Stage, count: int) -> bool:
+        """Whether `count` rows of a strand may run now; if so, `leave` follows when they have."""
         ...
 
     def leave(self, stage: Stage) -> None: ...
@@ -98,7 +98,7 @@ def _walk(
                 continue
             if guard is not None and guard.at is not None and stage.index in task.pipeline.limited:
                 return Ticket(strand, work, _parts(stage, work))
-            if not doors.enter(stage, count):
+            if not doors.enter(strand, stage, count):
                 return Ticket(strand, work, stage.split(work.columns, count))
             try:
                 try:

@@ -56,7 +56,17 @@ class Line(Generic[Owner]):
     since when they fill a batch; `rank` says how urgent the next one is and `ready` from when it
     may be taken, which has come when `is_ready`. It is `is_open` until the last has left."""
 
-    __slots__ = ("_ranks", "_urgent", "filled", "is_open", "is_ready", "key", "rank", "ready", "rows")
+    __slots__ = (
+        "_ranks",
+        "_urgent",
+        "filled",
+        "is_open",
+        "is_ready",
+        "key",
+        "rank",
+        "ready",
+        "rows",
+    )
 
     def __init__(self, key: Hashable) -> None:
         self.key, self.rows = key, 0
@@ -99,6 +109,10 @@ class Line(Generic[Owner]):
     def first_rank(self) -> Rank:
         """The rank that is served next."""
         return self._ranks[0][0]
+
+    def ahead(self, rank: Rank) -> int:
+        """How many entries are served before one that is put in at a rank now."""
+        return sum(len(entries) for one, entries in self._ranks if one <= rank)
 
     def due(self, wait: float) -> float:
         """When the first of them, in any rank, has waited for company for `wait` seconds, or is

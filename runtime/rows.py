@@ -64,6 +64,13 @@ class Rows:
         """Whether the rows are at hand as one tensor."""
         return self._stack is not None
 
+    def size(self) -> int:
+        """Return about how many bytes the values take."""
+        if self._items is None:
+            stack = self._stack
+            return _size(stack if stack is not None else self._leading())
+        return sum(map(_size, self._items))
+
     def item(self, row: int) -> Value:
         """Return the value of one row; of a stacked column a view of it."""
         items = self._items
@@ -183,6 +190,24 @@ def _stack_list(items: "list[Item]", dtype: "np.dtype[Any] | None") -> Array:  #
                 f"{list(arrays[0].shape)}; items of different shapes are no tensor"
             )
     return np.stack(arrays)
+
+
+def size_of(columns: Sequence[Rows]) -> int:
+    """Return about how many bytes columns take: those of their tensors, texts and bytes."""
+    return sum([column.size() for column in columns])
+
+
+def _size(item: Value) -> int:
+    if isinstance(item, np.ndarray):
+        array = item
+        if array.dtype != object:
+            return array.nbytes
+        return sum(map(_size, cast("list[Value]", array.ravel().tolist())))
+    if isinstance(item, str | bytes):
+        return len(item)
+    if isinstance(item, list):
+        return sum(map(_size, item))
+    return 0 if item is None else item.nbytes
 
 
 def merge(pieces: Sequence[Rows]) -> Rows:

@@ -6,32 +6,34 @@ with a queue is reached; there its rows wait. Whoever finishes a batch makes its
 last has come to its end. Nothing here waits, locks or runs a stage; `now` is always an argument.
 
 A free worker takes, in this order: a request that can go on; a new request if getting it to its
-queue is cheap, so that batches fill; a batch that is ready; a new request.
+queue is cheap, so that batches fill; a batch that is ready; a new request. What cannot be answered
+in time any more is dropped before it runs (`forecast.py`), or not taken in (`admission.py`).
 """
 
-import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Final, TypeAlias
 
-from ..compiler.plan import Batching, Queueing
-from .batcher import Batch, Batcher, Entry
-from .blame import late, over_limit
+from ..compiler.policies import Batching, Queueing
+from .admission import Admission, Intake
+from .agenda import Agenda
+from .batcher import Batch, Batcher
+from .blame import hopeless, late, over_limit, overloaded
+from .company import Company, reaches
 from .flow import Fork
+from .forecast import START, Forecast
+from .line import Entry
 from .prepared import Prepared
 from .request import Code, Fault
 from .rows import Rows
 from .stage import Stage
+from .stage_queues import StageQueue, StageQueues
 from .task import Branch, Join, Strand, Task, Ticket
+from .units import Needs
 
 CHEAP_START: Final = 1e-3
 """Seconds to the first queue below which new requests are started before a batch is run."""
-
-
-_WHOLE: Final = Batching(2**31, 0.0, ())
-"""No bound on the rows of one run, and no waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,21 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    queue: "StageQueue"
+    """`Scheduler.ran` follows."""
+
+    queue: StageQueue
     batch: Batch[Ticket]
 
 
-Job: TypeAlias = Start | Resume | Run
+@dataclass(frozen=True, slots=True)
+class End:
+    """Answer a request with a fault: its time is up."""
+
+    task: Task
+    fault: Fault
+
+
+Job: TypeAlias = Start | Resume | Run | End
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,141 +78,176 @@ class Delivery:
     outcome: list[Rows] | Fault
 
 
-class StageQueue:
-    """A stage that can be waited for, its batcher, and how many of its batches run.
-
-    One without a policy is waited for under a time limit only, which need not wait for its end.
-    """
-
-    __slots__ = ("_instances", "batcher", "running", "stage")
-
-    def __init__(self, stage: Stage, batcher: Batcher[Ticket], instances: int | None) -> None:
-        self.stage, self.batcher, self.running = stage, batcher, 0
-        self._instances = instances
-
-    @property
-    def free(self) -> bool:
-        """Whether one more batch may run."""
-        return self._instances is None or self.running < self._instances
-
-    def admits(self, rows: int) -> bool:
-        """Whether so many rows could run at once as a batch of their own."""
-        return self.free and self.batcher.immediate(rows)
-
-
 class Scheduler:
     """All requests of one engine that are not done. `in_flight` counts those not answered."""
 
     def __init__(
-        self, pipelines: Sequence[Prepared], stages: Sequence[Stage], queue_size: int
+        self,
+        pipelines: Sequence[Prepared],
+        stages: Sequence[Stage],
+        intake: Intake,
+        resources: Needs = (),
     ) -> None:
+        """`resources` are how many units there are of what stages need, where that is said."""
         self.in_flight = 0
         self.started = 0
         self._resumable: deque[Resume] = deque()
         self._handed: deque[Task] = deque()
+        self._over: deque[End] = deque()
         self._parked: set[Task] = set()
-        self._queue_size = queue_size
+        self._queue_size = intake.queue_size
         self._lines: list[Batcher[Task]] = []
         for pipeline in pipelines:
-            queueing = pipeline.plan.queueing or Queueing(queue_size, None, "reject")
-            self._lines.append(Batcher(Batching(1, 0.0, ()), queueing))
+            queueing = pipeline.plan.queueing or Queueing(intake.queue_size)
+            self._lines.append(Batcher(Batching(1), queueing))
+        self._moved = [float("-inf")] * len(pipelines)
         self._pipelines = pipelines
-        self._queues: dict[int, StageQueue] = {}
-        for stage in stages:
-            if (policy := stage.policy) is not None:
-                batcher: Batcher[Ticket] = Batcher(policy.batching, policy.queueing)
-                self._queues[stage.index] = StageQueue(stage, batcher, policy.instances)
+        self._forecasts = [Forecast() if intake.predict else None for _ in pipelines]
+        self._admission = Admission(intake.bytes_in_flight, self._forecasts)
+        waited = {one.index for one in stages if one.policy and one.policy.batching.wait > 0}
+        found = [reaches(pipeline.plan.body) for pipeline in pipelines]
+        # where nobody ever waits for company, nobody is counted
+        self._company = Company([one if waited & one[START] else {} for one in found])
         limited = set[int]().union(*(pipeline.limited for pipeline in pipelines))
-        for stage in (stages[index] for index in sorted(limited)):
-            if stage.policy is None:
-                self._queues[stage.index] = StageQueue(stage, Batcher(_WHOLE), None)
+        self._queues = StageQueues(stages, limited, self._company, resources)
         largest = [policy.batching.maximum for stage in stages if (policy := stage.policy)]
         self._most_started = 4 * max(largest, default=1)
-        self._deadlines: list[tuple[float, int, Task]] = []
-        self._limits: list[tuple[float, int, Ticket]] = []
+        self._deadlines: Agenda[float, Task] = Agenda(_in_flight)
+        self._limits: Agenda[float, Ticket] = Agenda(_waits)
         self._streams: set[Task] = set()
-        self._numbers = count()
 
     def pending(self) -> list[int]:
         """Return how many requests of each pipeline wait to be started."""
         return [line.waiting for line in self._lines]
 
-    def admit(self, task: Task, now: float, idle: int) -> bool:
-        """Take in a new request; False when its line is full. `idle` workers are free.
+    def admit(self, task: Task, now: float, idle: int) -> Fault | None:
+        """Take in a new request; return why not, if not. `idle` workers are free.
 
         When one of them is for this request, it does not go through the line.
         """
-        line, idle = self._lines[task.pipeline.index], idle - len(self._handed)
-        if idle > 0 and not self._resumable and not any(line.waiting for line in self._lines):
-            self._handed.append(task)
-            task.started = True
-            self.started += 1
-        elif not line.add((Entry(task, 1, level=task.level),), now, idle):
-            return False
-        self.in_flight += 1
+        pipeline, idle = task.pipeline.index, idle - len(self._handed)
+        line = self._lines[pipeline]
+        at_once = idle > 0 and not self._resumable and not any(one.waiting for one in self._lines)
+        refusal = self._refusal(task, now, at_once=at_once)
+        if refusal is not None:
+            return refusal
+        if at_once:
+            self._hand(task)
+        elif not line.add((self._entry(task),), now, idle):
+            wait = self._admission.wait(pipeline, line.waiting)
+            return overloaded(task.pipeline.plan.name, None, wait)
+        self._take_in(task)
+        self._company.come(pipeline)
         if task.pipeline.plan.stream:
             self._streams.add(task)
-        if task.deadline is not None:
-            heapq.heappush(self._deadlines, (task.deadline, next(self._numbers), task))
-        return True
+        return None
 
-    def park(self, task: Task) -> bool:
-        """Take in a request that has to wait for its turn; False when too many do."""
-        if len(self._parked) >= self._queue_size:
-            return False
-        self._parked.add(task)
-        self.in_flight += 1
-        if task.deadline is not None:
-            heapq.heappush(self._deadlines, (task.deadline, next(self._numbers), task))
-        return True
+    def park(self, task: Task, now: float) -> Fault | None:
+        """Take in a request that has to wait for its turn; return why not, if not."""
+        refusal = self._refusal(task, now, at_once=True)
+        if refusal is None and len(self._parked) >= self._queue_size:
+            refusal = overloaded(task.pipeline.plan.name)
+        if refusal is None:
+            self._parked.add(task)
+            self._take_in(task)
+        return refusal
 
     def unpark(self, task: Task) -> None:
         """Start a request whose turn has come; it has waited already."""
         self._parked.discard(task)
+        self._hand(task)
+        self._company.come(task.pipeline.index)
+
+    def _hand(self, task: Task) -> None:
         self._handed.append(task)
         task.started = True
         self.started += 1
 
-    def enter(self, stage: Stage, count: int, now: float) -> bool:
+    def _take_in(self, task: Task) -> None:
+        self.in_flight += 1
+        self._admission.held += task.size
+        if task.deadline is not None:
+            self._deadlines.add(task.deadline, task)
+
+    def _refusal(self, task: Task, now: float, *, at_once: bool) -> Fault | None:
+        if task.deadline is None and self._admission.fits(task.size):
+            return None
+        pipeline, name = task.pipeline.index, task.pipeline.plan.name
+        if self._admission.too_large(task.size):
+            return Fault(
+                Code.INVALID,
+                f"the inputs are {task.size} bytes, more than are taken in at all",
+                pipeline=name,
+            )
+        left, forecast = None, self._forecasts[pipeline]
+        if task.deadline is not None and task.deadline > now:  # else it is ended in a moment
+            left = task.deadline - now
+            if forecast is not None and left < (least := forecast.least(START)):
+                forecast.doubt(START)
+                return hopeless(name, None, least)
+        ahead = 0 if at_once else self._lines[pipeline].ahead(task.level)
+        refusal = self._admission.refuses(pipeline, task.size, ahead, left)
+        if refusal is None:
+            return None
+        return overloaded(name, None, refusal.retry_after, refusal.reason)
+
+    def _entry(self, task: Task) -> Entry[Task]:
+        deadline, forecast = None, self._forecasts[task.pipeline.index]
+        if task.deadline is not None and forecast is not None and (least := forecast.least(START)):
+            deadline = task.deadline - least
+        return Entry(task, 1, None, 0, task.level, deadline, 0, None, task.limited)
+
+    def enter(self, strand: Strand, stage: Stage, count: int, now: float) -> bool:
         """Whether rows that have come to a stage may run there without queueing.
 
-        So it is when no one waits for company there, a place is free, and nothing else is to be
-        done: what else could join them? `leave` must follow.
+        So it is when there is nobody to wait for, a place is free, and nothing else is to be done:
+        what else could join them? `leave` must follow.
         """
-        queue = self._queues.get(stage.index)
-        if queue is None:
-            return True
-        if not queue.admits(count) or self.has_job(now):
+        if self.has_job(now):
             return False
-        queue.running += 1
+        company, pipeline = self._company, strand.task.pipeline.index
+        company.go(pipeline, strand.at)
+        alone = not company.expected(stage.index)
+        if not self._queues.enter(stage, count, now, alone=alone):
+            company.come(pipeline, strand.at)
+            return False
+        strand.at = stage.index
+        company.come(pipeline, strand.at)
         return True
 
     def leave(self, stage: Stage) -> None:
         """Note that rows which entered have run."""
-        queue = self._queues.get(stage.index)
-        if queue is not None:
-            queue.running -= 1
+        self._queues.leave(self._queues.of(stage))
 
     def enqueue(self, ticket: Ticket, now: float, idle: int) -> bool:
         """Put a work in front of its stage; when that is full the request goes on with a fault."""
-        strand, queue = ticket.strand, self._queues[ticket.work.stage.index]
-        task = strand.task
+        strand, queue = ticket.strand, self._queues.of(ticket.work.stage)
+        task, guard = strand.task, ticket.work.group.guard
         if strand.done:
             return False
         if not task.reached_queue:
             task.reached_queue = True
             task.pipeline.started(_busy(strand))
+        at, level = queue.stage.index, queue.level(task)
+        forecast = self._forecasts[task.pipeline.index]
+        deadline = urgent = None
+        if task.deadline is not None and forecast is not None:
+            urgent = task.deadline - forecast.mean(at)
+            if guard is None and (least := forecast.least(at)):  # else there is another way out
+                deadline = task.deadline - least
         entries = [
-            Entry(ticket, part.count, part.key, index, task.level, size=part.size)
-            for index, part in enumerate(ticket.parts)
+            Entry(ticket, one.count, one.key, i, level, deadline, one.size, urgent, task.limited)
+            for i, one in enumerate(ticket.parts)
         ]
         if not queue.batcher.add(entries, now, idle if queue.free else 0):
-            self._resumable.append(Resume(strand, overloaded(task, ticket)))
+            wait = forecast.mean(at) or None if forecast is not None else None
+            fault = overloaded(task.pipeline.plan.name, ticket.work, wait)
+            self._resumable.append(Resume(strand, fault))
             return False
-        strand.ticket = ticket
-        guard = ticket.work.group.guard
+        self._company.wait(task.pipeline.index, strand.at, at)
+        strand.ticket, strand.at = ticket, at
         if guard is not None and guard.at is not None:
-            heapq.heappush(self._limits, (guard.at, next(self._numbers), ticket))
+            self._limits.add(guard.at, ticket)
         return True
 
     def fork(self, strand: Strand, fork: Fork) -> None:
@@ -208,6 +255,8 @@ class Scheduler:
         if strand.done:
             return
         join = strand.join = Join(strand, fork.flows)
+        self._company.go(strand.task.pipeline.index, strand.at)
+        self._company.come(strand.task.pipeline.index, strand.at, len(join.branches))
         self._resumable.extend(Resume(branch, None) for branch in join.branches)
 
     def end(self, branch: Branch, outcome: list[Rows] | Fault, now: float) -> None:
@@ -216,7 +265,8 @@ class Scheduler:
         if branch.done:
             return
         branch.done = True
-        join = branch.at
+        join, pipeline = branch.meets, branch.task.pipeline.index
+        self._company.go(pipeline, branch.at)
         join.parent.busy += branch.busy
         if isinstance(outcome, Fault):
             self._resumable.append(Resume(join.parent, outcome))
@@ -225,6 +275,7 @@ class Scheduler:
         else:
             return
         self._part(join, now)
+        self._company.come(pipeline, join.parent.at)
 
     def resume(self, task: Task) -> None:
         """Let a stream go on whose reader has made room."""
@@ -246,48 +297,61 @@ class Scheduler:
             strand.ticket = None
             self._resumable.append(Resume(strand, ticket))
 
+    def ran(self, run: Run) -> None:
+        """Note that a batch has run, before what it gave is delivered."""
+        self._queues.leave(run.queue)
+
     def next_job(self, now: float) -> Job | None:
         """Take the next thing to do; None when there is none at this moment."""
-        self._forget_done()
-        if self._resumable:
-            return self._resumable.popleft()
-        if self._handed:
-            return Start(self._handed.popleft())
-        line = self._line(now)
-        if line is not None and self._fills_batches(line):
-            return self._start(line, now)
-        queue = self._ready_queue(now)
-        if queue is not None and (batch := queue.batcher.take(now)) is not None:
-            queue.running += 1
-            return Run(queue, batch)
-        return None if line is None else self._start(line, now)
+        while True:
+            self._forget_done()
+            if self._over:
+                return self._over.popleft()
+            if self._resumable:
+                return self._resumable.popleft()
+            if self._handed:
+                return _begun(self._handed.popleft(), now)
+            line = self._line(now)
+            if line is not None:
+                if self._overdue(self._lines[line], now):
+                    continue
+                if self._fills_batches(line):
+                    return self._start(line, now)
+            queue = self._queues.ready(now)
+            if queue is not None:
+                if self._overdue(queue.batcher, now):
+                    continue
+                if (batch := self._queues.take(queue, now)) is not None:
+                    self._note_taken(queue, batch, now)
+                    return Run(queue, batch)
+            return None if line is None else self._start(line, now)
+
+    def _overdue(self, batcher: Batcher[Task] | Batcher[Ticket], now: float) -> bool:
+        """Whether time has run out for something in a queue that is about to be served: it is not
+        to run although nobody has been told of it yet."""
+        expiry = batcher.next_expiry()
+        if expiry is None or expiry > now:
+            return False
+        self._over.extend(End(task, fault) for task, fault in self.expire(now))
+        return True
 
     def has_job(self, now: float) -> bool:
         """Whether `next_job` would find something."""
         self._forget_done()
         return (
-            bool(self._resumable or self._handed)
+            bool(self._resumable or self._handed or self._over)
             or self._line(now) is not None
-            or self._ready_queue(now) is not None
+            or self._queues.ready(now) is not None
         )
 
-    def next_due(self) -> float | None:
+    def next_due(self, now: float) -> float | None:
         """Return when a batch will be ready that is not ready yet; None when none waits."""
-        times = [
-            due
-            for queue in self._queues.values()
-            if queue.free and (due := queue.batcher.next_due()) is not None
-        ]
-        return min(times, default=None)
+        return self._queues.next_due(now)
 
     def next_expiry(self) -> float | None:
         """Return when time runs out for the next request or row."""
-        while self._deadlines and self._deadlines[0][2].done:
-            heapq.heappop(self._deadlines)
-        while self._limits and self._limits[0][2].strand.ticket is not self._limits[0][2]:
-            heapq.heappop(self._limits)
-        times = [self._deadlines[0][0]] if self._deadlines else []
-        times += [self._limits[0][0]] if self._limits else []
+        first = (self._deadlines.first(), self._limits.first())
+        times = [found[0] for found in first if found is not None]
         for batcher in self._batchers():
             if (expiry := batcher.next_expiry()) is not None:
                 times.append(expiry)
@@ -298,72 +362,117 @@ class Scheduler:
 
         Under a `try` a request goes on instead: with the fault, to its `else`.
         """
-        while self._limits and self._limits[0][0] <= now:
-            _, _, ticket = heapq.heappop(self._limits)
-            if ticket.strand.ticket is ticket:
-                fault = over_limit(ticket.task.pipeline.plan.name, ticket.work)
-                self._interrupt(ticket, fault, now)
+        while (limit := self._limits.first()) is not None and limit[0] <= now:
+            self._limits.pop()
+            ticket = limit[1]
+            self._interrupt(ticket, over_limit(ticket.task.pipeline.plan.name, ticket.work), now)
         over: list[tuple[Task, Fault]] = []
-        while self._deadlines and self._deadlines[0][0] <= now:
-            _, _, task = heapq.heappop(self._deadlines)
-            if not task.done:
-                ticket = _waited_for(task)
-                work = ticket.work if ticket is not None else None
-                over.append((task, late(task.pipeline.plan.name, work)))
+        while (first := self._deadlines.first()) is not None and first[0] <= now:
+            self._deadlines.pop()
+            task = first[1]
+            ticket = _waited_for(task)
+            work = ticket.work if ticket is not None else None
+            over.append((task, late(task.pipeline.plan.name, work)))
         for line in self._lines:
-            over += [(task, waited_too_long(task, None)) for task in line.expire(now)]
-        for queue in self._queues.values():
-            for ticket in queue.batcher.expire(now):
-                fault = waited_too_long(ticket.task, ticket)
-                if ticket.work.group.guard is None:
+            for task, dropped in line.expire(now):
+                over.append((task, self._given_up(task, None, dropped=dropped)))
+        for queue in self._queues:
+            for ticket, dropped in queue.batcher.expire(now):
+                fault = self._given_up(ticket.task, ticket, dropped=dropped)
+                if dropped or ticket.work.group.guard is None:
                     over.append((ticket.task, fault))
                 else:
                     self._interrupt(ticket, fault, now)
+        for task, _ in over:
+            self._withdraw(task, now)
         return over
 
-    def finish(self, task: Task, now: float) -> bool:
+    def _given_up(self, task: Task, ticket: Ticket | None, *, dropped: bool) -> Fault:
+        """Return the fault of what has left a queue: dropped, or because of the queue's timeout."""
+        pipeline, name = task.pipeline.index, task.pipeline.plan.name
+        work = ticket.work if ticket is not None else None
+        forecast = self._forecasts[pipeline]
+        if dropped and forecast is not None:
+            at = START if work is None else work.stage.index
+            least = forecast.least(at)
+            forecast.doubt(at)
+            return hopeless(name, work, least)
+        wait = self._admission.wait(pipeline, self._lines[pipeline].waiting) or None
+        return overloaded(name, work, wait, "it waited longer than the queue's timeout")
+
+    def finish(self, task: Task, now: float, *, succeeded: bool = False) -> bool:
         """Take a request out wherever it is; False when it was done already.
 
         It counts as in flight until its caller has the answer.
         """
         if task.done:
             return False
-        self._stop(task, now)
+        parked = task in self._parked
+        self._stop(task, now, counted=not parked)
         self._streams.discard(task)
-        if task in self._parked:
+        self._admission.held -= task.size
+        if parked:
             self._parked.discard(task)
         elif task.started:
             self.started -= 1
         else:
             self._lines[task.pipeline.index].cancel(task, now)
+        forecast = self._forecasts[task.pipeline.index]
+        if succeeded and task.begun and forecast is not None:
+            forecast.answered(task.begun, now)
         return True
 
     def tasks(self) -> list[Task]:
         """Return the requests that wait: in a line, at a stage, or to be resumed; all streams, as
         any of them may wait for its reader."""
         found = [task for line in self._lines for task in line.owners()]
-        for queue in self._queues.values():
+        for queue in self._queues:
             found += [ticket.task for ticket in queue.batcher.owners()]
         found += [*self._parked, *self._handed, *(resume.strand.task for resume in self._resumable)]
         return [*found, *self._streams]
+
+    def _note_taken(self, queue: StageQueue, batch: Batch[Ticket], now: float) -> None:
+        for piece in batch.slices:
+            ticket = piece.entry.owner
+            if not ticket.taken:
+                ticket.taken = True
+                self._company.pass_by(ticket.task.pipeline.index, queue.stage.index)
+            if ticket.task.begun is not None:
+                ticket.task.begun[queue.stage.index] = now
 
     def _interrupt(self, ticket: Ticket, fault: Fault, now: float) -> None:
         """Take a work out of its queue, and let its request go on with a fault.
 
         What runs of it already is not used.
         """
-        ticket.strand.ticket = None
-        self._queues[ticket.work.stage.index].batcher.cancel(ticket, now)
+        self._give_up(ticket, now)
         self._resumable.append(Resume(ticket.strand, fault))
 
-    def _stop(self, strand: Strand, now: float) -> None:
+    def _withdraw(self, strand: Strand, now: float) -> None:
+        """Let nothing more of a request run, which has not got its answer yet."""
+        if isinstance(strand, Task) and not strand.started:
+            self._lines[strand.pipeline.index].cancel(strand, now)
+        if strand.ticket is not None:
+            self._give_up(strand.ticket, now)
+        for branch in strand.join.branches if strand.join is not None else ():
+            self._withdraw(branch, now)
+
+    def _give_up(self, ticket: Ticket, now: float) -> None:
+        ticket.strand.ticket = None
+        self._queues.of(ticket.work.stage).batcher.cancel(ticket, now)
+        if not ticket.taken:
+            ticket.taken = True
+            self._company.pass_by(ticket.task.pipeline.index, ticket.work.stage.index)
+
+    def _stop(self, strand: Strand, now: float, *, counted: bool = True) -> None:
         """Take a strand, and those that it waits for, out wherever they are."""
         strand.done = True
-        ticket, strand.ticket = strand.ticket, None
-        if ticket is not None:
-            self._queues[ticket.work.stage.index].batcher.cancel(ticket, now)
+        if strand.ticket is not None:
+            self._give_up(strand.ticket, now)
         if strand.join is not None:
             self._part(strand.join, now)
+        elif counted:
+            self._company.go(strand.task.pipeline.index, strand.at)
 
     def _part(self, join: Join, now: float) -> None:
         """Let go of the strands of a fork, and stop those that are not at their end."""
@@ -373,7 +482,7 @@ class Scheduler:
                 self._stop(branch, now)
 
     def _batchers(self) -> "list[Batcher[Task] | Batcher[Ticket]]":
-        return [*self._lines, *(queue.batcher for queue in self._queues.values())]
+        return [*self._lines, *(queue.batcher for queue in self._queues)]
 
     def _forget_done(self) -> None:
         while self._resumable and self._resumable[0].strand.done:
@@ -389,14 +498,6 @@ class Scheduler:
         ]
         return min(heads)[1] if heads else None
 
-    def _ready_queue(self, now: float) -> StageQueue | None:
-        heads = [
-            (head, index)
-            for index, queue in self._queues.items()
-            if queue.free and (head := queue.batcher.head(now)) is not None
-        ]
-        return self._queues[min(heads)[1]] if heads else None
-
     def _fills_batches(self, line: int) -> bool:
         seconds = self._pipelines[line].start_seconds
         return seconds is not None and seconds < CHEAP_START and self.started < self._most_started
@@ -405,10 +506,27 @@ class Scheduler:
         batch = self._lines[line].take(now)
         if batch is None:
             return None
-        task = batch.slices[0].entry.owner
+        entry = batch.slices[0].entry
+        task = entry.owner
         task.started = True
         self.started += 1
-        return Start(task)
+        self._admission.started(line, now - max(entry.arrived, self._moved[line]))
+        self._moved[line] = now
+        return _begun(task, now)
+
+
+def _begun(task: Task, now: float) -> Start:
+    if task.begun is not None:
+        task.begun[START] = now
+    return Start(task)
+
+
+def _in_flight(_deadline: float, task: Task) -> bool:
+    return not task.done
+
+
+def _waits(_limit: float, ticket: Ticket) -> bool:
+    return ticket.strand.ticket is ticket
 
 
 def _waited_for(strand: Strand) -> Ticket | None:
@@ -421,26 +539,4 @@ def _waited_for(strand: Strand) -> Ticket | None:
 
 def _busy(strand: Strand) -> float:
     """Return the seconds that led to where a strand is."""
-    return strand.busy + (_busy(strand.at.parent) if isinstance(strand, Branch) else 0.0)
-
-
-def overloaded(task: Task, ticket: Ticket | None) -> Fault:
-    """Return the fault of a request for which there is no room."""
-    return Fault(
-        Code.OVERLOADED,
-        "too many requests wait already; try again later",
-        pipeline=task.pipeline.plan.name,
-        stage=ticket.work.stage.name if ticket is not None else None,
-        place=ticket.work.place if ticket is not None else None,
-    )
-
-
-def waited_too_long(task: Task, ticket: Ticket | None) -> Fault:
-    """Return the fault of a request that a queue's `timeout` ended."""
-    return Fault(
-        Code.OVERLOADED,
-        "it waited longer than the queue's timeout; try again later",
-        pipeline=task.pipeline.plan.name,
-        stage=ticket.work.stage.name if ticket is not None else None,
-        place=ticket.work.place if ticket is not None else None,
-    )
+    return strand.busy + (_busy(strand.meets.parent) if isinstance(strand, Branch) else 0.0)

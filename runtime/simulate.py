@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
+from .admission import Intake
 from .flow import Fork
 from .jobs import Advanced, Ended, advance, run_batch
 from .load import Stages
 from .metrics import Metrics, Snapshot
-from .prepared import Prepared
+from .prepared import Prepared, with_caches
 from .request import Code, Fault, Request
-from .scheduler import Delivery, Resume, Run, Scheduler, overloaded
+from .rows import size_of
+from .scheduler import Delivery, End, Resume, Run, Scheduler
 from .stage import Stage
 from .task import Strand, Task, Ticket
 from .turns import Sequences
@@ -74,7 +76,7 @@ class Simulation:
         *,
         workers: int = 1,
         seed: int = 0,
-        queue_size: int = 1024,
+        intake: Intake | None = None,
         sequences: int = 4096,
         cost: Callable[[str, int], float] = lambda _stage, _rows: 0.001,
     ) -> None:
@@ -89,6 +91,7 @@ class Simulation:
                 self._stages.all,
                 self._stages.transfer,
                 Sequences(pipeline, sequences, lambda: self.now) if pipeline.idle else None,
+                self._stages.caches,
             )
             for i, pipeline in enumerate(plan.pipelines)
         }
@@ -96,14 +99,16 @@ class Simulation:
             [pipeline.name for pipeline in plan.pipelines],
             [stage.name for stage in self._stages.all],
         )
-        self._scheduler = Scheduler(list(self._pipelines.values()), self._stages.all, queue_size)
+        self._scheduler = Scheduler(
+            list(self._pipelines.values()), self._stages.all, intake or Intake(), plan.resources
+        )
         self._busy: list[_Busy] = []
         self.runs: list[tuple[float, str, int]] = []
 
     @property
     def metrics(self) -> Snapshot:
         """What has been counted so far."""
-        return self._metrics.snapshot()
+        return with_caches(self._metrics.snapshot(), self._pipelines.values())
 
     @property
     def in_flight(self) -> int:
@@ -116,31 +121,40 @@ class Simulation:
         pipeline = self._pipelines[request.pipeline]
         columns = pipeline.accept(request.inputs)
         block, presenters = pipeline.wanted(request.outputs)
-        deadline = pipeline.deadline(self.now, request.deadline)
         flow, turn = pipeline.start(columns, block), None
         if pipeline.sequences is not None:
             _, turn = pipeline.ask(request.sequence)
             flow = pipeline.start_turn(turn, columns, block)
-        level = request.priority or 1
-        task = Task(pipeline, flow, presenters, outcome, deadline, level, self.now, turn)
+        task = Task(
+            pipeline,
+            flow,
+            presenters,
+            outcome,
+            request.deadline,
+            request.priority,
+            self.now,
+            turn,
+            size_of(columns),
+        )
         outcome.task = task
-        if not self._admit(task):
+        refusal = self._admit(task)
+        if refusal is not None:
             task.leave(False)
-            outcome.at = self.now
-            outcome.fail(overloaded(task, None))
+            outcome.task, outcome.at = None, self.now
+            outcome.fail(refusal)
         return outcome
 
-    def _admit(self, task: Task) -> bool:
+    def _admit(self, task: Task) -> Fault | None:
         sequences, turn = task.pipeline.sequences, task.turn
         if sequences is None or turn is None:
             return self._scheduler.admit(task, self.now, self._free)
         if sequences.ready(turn, lambda: self._scheduler.unpark(task)):
             return self._scheduler.admit(task, self.now, self._free)
-        return self._scheduler.park(task)
+        return self._scheduler.park(task, self.now)
 
-    def enter(self, stage: Stage, count: int) -> bool:
+    def enter(self, strand: Strand, stage: Stage, count: int) -> bool:
         """Let every row wait where it could: that is what is simulated."""
-        del count
+        del strand, count
         return stage.policy is None
 
     def leave(self, stage: Stage) -> None:
@@ -190,7 +204,7 @@ class Simulation:
 
     def _following(self) -> float | None:
         times = [busy.until for busy in self._busy]
-        if self._free and (due := self._scheduler.next_due()) is not None:
+        if self._free and (due := self._scheduler.next_due(self.now)) is not None:
             times.append(due)
         if (expiry := self._scheduler.next_expiry()) is not None:
             times.append(expiry)
@@ -214,6 +228,10 @@ class Simulation:
             deliveries = run_batch(job.queue.stage, job.batch, tally, self.now)
             self._later(self._cost(name, rows), lambda: self._deliver(job, deliveries))
             return
+        if isinstance(job, End):
+            self._free += 1
+            self._answer(job.task, job.fault)
+            return
         resumed = isinstance(job, Resume)
         strand, outcome = (job.strand, job.outcome) if resumed else (job.task, None)
         before = [cell.rows for cell in tally.stages]
@@ -229,7 +247,7 @@ class Simulation:
         self._busy.append(_Busy(self.now + seconds, finish))
 
     def _deliver(self, job: Run, deliveries: "list[Delivery]") -> None:
-        job.queue.running -= 1
+        self._scheduler.ran(job)
         for delivery in deliveries:
             self._scheduler.deliver(delivery, self.now)
 
@@ -251,7 +269,8 @@ class Simulation:
             self._answer(task, fault)
 
     def _answer(self, task: Task, outcome: "dict[str, Item] | Fault") -> None:
-        if not self._scheduler.finish(task, self.now):
+        succeeded = not isinstance(outcome, Fault)
+        if not self._scheduler.finish(task, self.now, succeeded=succeeded):
             return
         task.leave(not isinstance(outcome, Fault))
         self._scheduler.in_flight -= 1

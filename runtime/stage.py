@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-from ..compiler.plan import Batching, OnnxSegment, PythonSegment, Queueing
+from ..compiler.plan import OnnxSegment, PythonSegment
+from ..compiler.policies import Batching, Priorities, Queueing
 from .metrics import StageCell
 from .request import Code
 from .rows import Rows, scatter
@@ -36,11 +37,14 @@ class StageGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a stage is queued: one queue, `instances` executions at a time (None: no bound)."""
+    """How a stage is queued: one queue, `instances` executions at a time (None: no bound), each
+    of which takes its `resources`; `priorities` are its levels, None those of the request."""
 
     batching: Batching
     queueing: Queueing | None
     instances: int | None
+    priorities: Priorities | None = None
+    resources: tuple[tuple[str, int], ...] = ()
 
 
 def policy_of(segment: OnnxSegment | PythonSegment) -> Policy | None:
@@ -48,10 +52,12 @@ def policy_of(segment: OnnxSegment | PythonSegment) -> Policy | None:
     instances = segment.instances
     if instances is None and segment.service.isolation is not None:
         instances = 1
-    if segment.batching is None and segment.queueing is None and instances is None:
+    service = segment.service
+    unbound = instances is None and not service.resources
+    if segment.batching is None and segment.queueing is None and unbound:
         return None
     batching = segment.batching or Batching(segment.group or 1, 0.0, ())
-    return Policy(batching, segment.queueing, instances)
+    return Policy(batching, segment.queueing, instances, service.priority, service.resources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from typing import Protocol, TypeAlias
 from ..stdlib.op import Item
 from .accept import Presenter
 from .flow import Flow, Work
+from .forecast import START
 from .prepared import Prepared
+from .queue_policy import level_of
 from .request import Fault
 from .rows import Rows, scatter
 from .sequences import Turn
@@ -33,29 +35,36 @@ class Answer(Protocol):
 class Waiter:
     """What strands have in common. `busy` sums the seconds that its own steps took, and those of
     the strands that it has joined. It waits for a `ticket`, or for those of a `join`; once it is
-    `done` nothing that it comes to is used."""
+    `done` nothing that it comes to is used. `at` is the stage that it has come to last."""
 
-    __slots__ = ("busy", "done", "flow", "join", "ticket")
+    __slots__ = ("at", "busy", "done", "flow", "join", "ticket")
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow, self.busy, self.done = flow, 0.0, False
+    def __init__(self, flow: Flow, at: int = START) -> None:
+        self.flow, self.busy, self.done, self.at = flow, 0.0, False, at
         self.ticket: Ticket | None = None
         self.join: Join | None = None
 
 
 class Task(Waiter):
-    """`deadline` is on the engine's clock; `waited` are the seconds before it was started. With a
-    `turn` in a sequence, `left` is what its flow has given for the states."""
+    """`deadline` is on the engine's clock; `limited` says that the caller has set one himself, and
+    `begun` when a request with a deadline went on from each place. `asked` is the priority that the
+    caller asked for, or the pipeline's default; `level` what comes of it in the pipeline's line.
+    `size` are the bytes of its inputs; `waited` the seconds before it was started. With a `turn` in
+    a sequence, `left` is what its flow has given for the states."""
 
     __slots__ = (
         "admitted",
         "answer",
+        "asked",
+        "begun",
         "deadline",
         "left",
         "level",
+        "limited",
         "pipeline",
         "presenters",
         "reached_queue",
+        "size",
         "started",
         "turn",
         "waited",
@@ -68,14 +77,21 @@ class Task(Waiter):
         presenters: Sequence[Presenter],
         answer: Answer,
         deadline: float | None,
-        level: int,
+        priority: int,
         admitted: float,
         turn: Turn | None = None,
+        size: int = 0,
     ) -> None:
+        """`deadline` and `priority` (0: none) are what the caller asks for; the pipeline may have
+        its own."""
         super().__init__(flow)
-        self.pipeline, self.presenters = pipeline, presenters
-        self.answer, self.deadline, self.level, self.admitted = answer, deadline, level, admitted
-        self.waited = 0.0
+        self.pipeline, self.presenters, self.answer = pipeline, presenters, answer
+        self.deadline, self.limited = pipeline.deadline(admitted, deadline), deadline is not None
+        levels = pipeline.plan.priority
+        self.asked = priority if levels is None else level_of(priority, levels)
+        self.level = level_of(self.asked, levels)
+        self.admitted, self.size, self.waited = admitted, size, 0.0
+        self.begun: dict[int, float] | None = None if self.deadline is None else {}
         self.started = self.reached_queue = False
         self.turn = turn
         self.left: list[Rows] | None = None
@@ -92,13 +108,13 @@ class Task(Waiter):
 
 
 class Branch(Waiter):
-    """A strand that came of a fork: the walk number `index` of those that meet `at` a Join."""
+    """A strand that came of a fork: the walk number `index` of those that meet in a Join."""
 
-    __slots__ = ("at", "index", "task")
+    __slots__ = ("index", "meets", "task")
 
-    def __init__(self, task: Task, flow: Flow, at: "Join", index: int) -> None:
-        super().__init__(flow)
-        self.task, self.at, self.index = task, at, index
+    def __init__(self, task: Task, flow: Flow, meets: "Join", index: int) -> None:
+        super().__init__(flow, meets.parent.at)
+        self.task, self.meets, self.index = task, meets, index
 
 
 Strand: TypeAlias = Task | Branch
@@ -127,12 +143,13 @@ class Join:
 
 
 class Ticket:
-    """A work in front of a queued stage: gathers the results of its rows as batches finish."""
+    """A work in front of a queued stage: gathers the results of its rows as batches finish.
+    `taken` says that some of them have run, or do."""
 
-    __slots__ = ("_pieces", "_remaining", "parts", "strand", "work")
+    __slots__ = ("_pieces", "_remaining", "parts", "strand", "taken", "work")
 
     def __init__(self, strand: Strand, work: Work, parts: Sequence[Part]) -> None:
-        self.strand, self.work, self.parts = strand, work, parts
+        self.strand, self.work, self.parts, self.taken = strand, work, parts, False
         self._pieces: list[tuple[Sequence[int], list[Rows]]] = []
         self._remaining = sum(part.count for part in parts)
 

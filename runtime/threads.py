@@ -15,9 +15,9 @@ from .flow import Fork
 from .jobs import Ended, advance, run_batch
 from .metrics import Metrics, Tally
 from .request import Code, Fault
-from .scheduler import Job, Run, Scheduler, Start, overloaded
+from .scheduler import End, Job, Run, Scheduler, Start
 from .stage import Stage
-from .task import Task, Ticket
+from .task import Strand, Task, Ticket
 from .turns import Sequences
 from .until import seconds_until
 
@@ -75,8 +75,9 @@ class Workers:
         with self._lock:
             if self._stopping:
                 raise Fault(Code.UNAVAILABLE, "the engine is closed")
-            if not self._scheduler.admit(task, self._clock(), self._idle):
-                raise overloaded(task, None)
+            refusal = self._scheduler.admit(task, self._clock(), self._idle)
+            if refusal is not None:
+                raise refusal
             if task.deadline is not None or task.pipeline.plan.queueing is not None:
                 self._watch_limits()
             self._work.notify()
@@ -85,8 +86,9 @@ class Workers:
         with self._lock:
             if self._stopping:
                 raise Fault(Code.UNAVAILABLE, "the engine is closed")
-            if not self._scheduler.park(task):
-                raise overloaded(task, None)
+            refusal = self._scheduler.park(task, self._clock())
+            if refusal is not None:
+                raise refusal
             if task.deadline is not None:
                 self._watch_limits()
 
@@ -97,12 +99,12 @@ class Workers:
                 self._scheduler.unpark(task)
                 self._work.notify()
 
-    def enter(self, stage: Stage, count: int) -> bool:
+    def enter(self, strand: Strand, stage: Stage, count: int) -> bool:
         """Whether this worker may run a stage at once instead of queueing for it."""
         if stage.policy is None:
             return True
         with self._lock:
-            return self._scheduler.enter(stage, count, self._clock())
+            return self._scheduler.enter(strand, stage, count, self._clock())
 
     def leave(self, stage: Stage) -> None:
         """Note that the worker has run it, which may let another run what waits there."""
@@ -172,7 +174,7 @@ class Workers:
                 while job is None:
                     if self._stopping:
                         return None
-                    due = self._watched = self._scheduler.next_due()
+                    due = self._watched = self._scheduler.next_due(now)
                     self._work.wait(seconds_until(due, now))
                     self._watched = None
                     now = self._clock()
@@ -184,7 +186,7 @@ class Workers:
 
     def _wake_another(self, now: float) -> None:
         """Let an idle worker look, when there is work for it or a batch due before it wakes."""
-        due = self._scheduler.next_due()
+        due = self._scheduler.next_due(now)
         sooner = due is not None and (self._watched is None or due < self._watched)
         if sooner or self._scheduler.has_job(now):
             self._work.notify()
@@ -194,9 +196,12 @@ class Workers:
             deliveries = run_batch(job.queue.stage, job.batch, tally, self._clock())
             with self._lock:
                 now = self._clock()
-                job.queue.running -= 1
+                self._scheduler.ran(job)
                 for delivery in deliveries:
                     self._scheduler.deliver(delivery, now)
+            return
+        if isinstance(job, End):
+            self._end(job.task, job.fault, tally)
             return
         if isinstance(job, Start):
             strand, outcome = job.task, None
@@ -223,7 +228,8 @@ class Workers:
         """Answer a request, unless someone has done so already."""
         now = self._clock()
         with self._lock:
-            if not self._scheduler.finish(task, now):
+            succeeded = not isinstance(outcome, Fault)
+            if not self._scheduler.finish(task, now, succeeded=succeeded):
                 return
         count_outcome(tally, task, outcome, now)
         task.leave(not isinstance(outcome, Fault))

@@ -44,13 +44,10 @@ def test_who_has_no_deadline_is_never_refused_for_his_time() -> None:
     assert admission(service=0.5, step=0.25).refuses(0, 0, 400, None) is None
 
 
-def test_with_nobody_ahead_only_what_cannot_be_in_time_at_the_best_is_refused() -> None:
-    forecast = Forecast()
-    for seconds in (0.2, 1.0, 1.0):
-        forecast.answered({START: 0.0}, seconds)
-    made = Admission(1000, [forecast])
-    assert made.refuses(0, 0, 0, 0.3) is None
-    assert made.refuses(0, 0, 0, 0.1) is not None
+def test_who_finds_nobody_ahead_is_let_in_to_show_how_fast_the_line_moves() -> None:
+    made = admission(service=5.0, step=5.0)
+    assert made.refuses(0, 0, 1, 1.0) is not None
+    assert made.refuses(0, 0, 0, 1.0) is None
 
 
 def test_where_nothing_is_to_be_predicted_only_bytes_count() -> None:

@@ -122,7 +122,11 @@ class BatcherMachine(RuleBasedStateMachine):
             for number, owner in self.model.items()
             if any(self._over(one) or self._rejected(one) for one in owner.entries)
         }
-        assert set(self.batcher.expire(self.now)) == expected
+        dropped = self.batcher.expire(self.now)
+        assert sorted(number for number, _ in dropped) == sorted(expected)
+        for number, at_deadline in dropped:
+            assert not at_deadline or any(map(self._over, self.model[number].entries))
+            assert at_deadline or any(map(self._rejected, self.model[number].entries))
         for number in expected:
             self._drop(number)
         for owner in self.model.values():
