@@ -1,5 +1,6 @@
 """Tells when something in folders has changed, once what changes has come to rest."""
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
+
+_LOG = logging.getLogger(__name__)
 
 _REST: Final = 100
 """Milliseconds without a change after which a burst of them is told as one. So often the library
@@ -36,8 +39,12 @@ class Watch:
     def _watch(self) -> None:
         while not self._stop.is_set():
             seen = self._notify.watch(_MOST, _REST, 0, self._stop)
-            if isinstance(seen, set):
+            if not isinstance(seen, set):
+                continue
+            try:
                 self._changed(frozenset(Path(path) for _, path in seen))
+            except Exception:  # the next change is another try
+                _LOG.exception("what has changed on disk could not be loaded")
 
 
 def _watcher(folders: Sequence[Path]) -> "RustNotify":

@@ -71,12 +71,16 @@ def finder(targets: Sequence[str]) -> Callable[[], Mapping[str, Mapping[int, Pat
     folders = [Path(one) for one in targets if is_folder(one)]
 
     def find() -> Mapping[str, Mapping[int, Path]]:
-        from ..runtime.repository.folder import scan
+        from ..runtime.repository.folder import BadFolder, scan
 
+        try:
+            scanned = [found for folder in folders for found in scan(folder).items()]
+        except BadFolder as error:
+            raise UsageError(str(error)) from None
         apps: dict[str, dict[int, Path]] = {}
         for app, versions in (
             *((file.stem, {1: file}) for file in files if file.exists()),
-            *(found for folder in folders for found in scan(folder).items()),
+            *scanned,
         ):
             known = apps.setdefault(app, {})
             for number, path in versions.items():

@@ -254,7 +254,10 @@ def _renew(keeper: "Keeper", console: Console) -> None:
             state = "is served as before" if failure.stays else "is not served"
             console.say(f"`{app}` {state}")
 
-    keeper.renew(tell)
+    try:
+        keeper.renew(tell)
+    except (UsageError, OSError) as error:  # of a folder that changes while it is looked at
+        _serving.show(error, console)
 
 
 def _config(arguments: Namespace) -> "ServerConfig":
