@@ -48,11 +48,17 @@ def model_config(model: Model) -> dict[str, Any]:  # Any: JSON
 
 
 def _sequences(model: Model) -> dict[str, Any]:  # Any: JSON
-    """Say how long a silent sequence is kept, and what is kept of each."""
+    """Say how long a silent sequence is kept, how many there may be, and what is kept of each."""
     pipeline = model.pipeline
+    said = pipeline.sequencing
+    strategy = {"oldest": {}}  # requests of different sequences meet as they come
+    if said is not None and said.most is not None:
+        strategy = {"oldest": {"max_candidate_sequences": said.most}}
+    if said is not None and said.slots is not None:
+        strategy = {"direct": {}}
     return {
         "max_sequence_idle_microseconds": round((pipeline.idle or 0.0) * 1e6),
-        "oldest": {},  # requests of different sequences meet as they come
+        **strategy,
         "state": [
             {
                 "input_name": state.field.name,

@@ -2,6 +2,7 @@
 
 import queue
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,17 @@ pipeline plain(x: f32) -> (y: f32) {
 pipeline twice(x: f32) -> stream (y: f32) {
     emit y = x
     emit y = x
+}
+
+pipeline counted(x: f32) -> stream (y: f32) per sequence {
+    state n: f32 = 0
+    emit y = n
+    emit y = n + x
+    next n = n + x
+}
+
+pipeline told(x: f32) -> (y: f32) per sequence {
+    return y = if sequence.start { x } else { if sequence.end { -x } else { 0 } }
 }
 """
 
@@ -118,10 +130,16 @@ def test_the_server_says_that_it_keeps_sequences_and_what_of_them(
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ({"sequence_id": 7}, InSequence(7)),
-        ({"sequence_id": 2**64 - 1, "sequence_start": True}, InSequence(2**64 - 1, start=True)),
-        ({"sequence_id": "call-7", "sequence_end": True}, InSequence("call-7", end=True)),
-        ({"sequence_id": 7, "sequence_start": False}, InSequence(7)),
+        ({"sequence_id": 7}, InSequence(7, remote=True)),
+        (
+            {"sequence_id": 2**64 - 1, "sequence_start": True},
+            InSequence(2**64 - 1, start=True, remote=True),
+        ),
+        (
+            {"sequence_id": "call-7", "sequence_end": True},
+            InSequence("call-7", end=True, remote=True),
+        ),
+        ({"sequence_id": 7, "sequence_start": False}, InSequence(7, remote=True)),
         ({"sequence_id": 0, "sequence_start": False}, None),
         ({"sequence_id": ""}, None),
         ({}, None),
@@ -153,18 +171,111 @@ def test_wrong_parameters_of_a_sequence_are_refused(
         read_sequence(parameters)
 
 
+class Streaming:
+    """One gRPC stream: sends requests, gives what comes back in the order in which it comes."""
+
+    def __init__(self, where: str) -> None:
+        module: Any = tritonclient.grpc
+        self._module = module
+        self._client: Any = module.InferenceServerClient(where)
+        self._received: queue.Queue[tuple[Any, Any]] = queue.Queue()
+        self._client.start_stream(self._take)
+
+    def _take(self, result: Any, error: Any) -> None:
+        self._received.put((result, error))
+
+    def send(self, x: float, model: str = "total", **sequence: Any) -> None:
+        tensor = self._module.InferInput("x", [1], "FP32")
+        tensor.set_data_from_numpy(np.array([x], np.float32))
+        self._client.async_stream_infer(model, [tensor], **sequence)
+
+    def receive(self) -> float | str:
+        """Return the next value, or what is said of an error."""
+        result, error = self._received.get(timeout=10)
+        return str(error) if result is None else float(result.as_numpy("y")[0])
+
+    def __enter__(self) -> "Streaming":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.stop_stream()
+        self._client.close()
+
+
 def test_a_stream_keeps_nothing_for_a_sequence(address: Server) -> None:
-    received: queue.Queue[str] = queue.Queue()
+    assert address.addresses.grpc is not None
+    with Streaming(address.addresses.grpc) as stream:
+        stream.send(1, "twice", sequence_id=3, sequence_start=True)
+        assert "keeps nothing for a sequence" in str(stream.receive())
 
-    def receive(result: object, error: object) -> None:
-        assert result is None
-        received.put(str(error))
 
-    module: Any = tritonclient.grpc
-    tensor = module.InferInput("x", [1], "FP32")
-    tensor.set_data_from_numpy(np.array([1], np.float32))
-    with module.InferenceServerClient(address.addresses.grpc) as triton:
-        triton.start_stream(receive)
-        triton.async_stream_infer("twice", [tensor], sequence_id=3, sequence_start=True)
-        assert "keeps nothing for a sequence" in received.get(timeout=5)
-        triton.stop_stream()
+def test_a_stream_of_a_sequence_goes_on_from_the_one_before(address: Server) -> None:
+    assert address.addresses.grpc is not None
+    with Streaming(address.addresses.grpc) as stream:
+        for i in range(3):
+            stream.send(2, "counted", sequence_id=77, sequence_start=i == 0)
+        assert [stream.receive() for _ in range(6)] == [0, 2, 2, 4, 4, 6]
+
+
+def test_b24_an_end_without_a_start_gets_a_clear_error_and_the_server_lives(
+    client: tuple[Any, Any],
+) -> None:
+    said = "nothing is kept of sequence 404: .* its first request says so with sequence_start"
+    for _ in range(2):
+        with pytest.raises(InferenceServerException, match=said):
+            ask(client, 1, sequence_id=404, sequence_end=True)
+    assert client[1].is_server_live()
+    assert ask(client, 1, sequence_id=404, sequence_start=True, sequence_end=True) == 1.5
+
+
+def test_a_pipeline_is_told_of_start_and_end(client: tuple[Any, Any]) -> None:
+    points: tuple[dict[str, bool], ...] = ({"sequence_start": True}, {}, {"sequence_end": True})
+    answers = [ask(client, 3, "told", sequence_id=11, **point) for point in points]
+    assert answers == [3, 0, -3]
+
+
+def test_sequences_share_a_stream_or_have_their_own_and_each_is_in_order(address: Server) -> None:
+    assert address.addresses.grpc is not None
+    with Streaming(address.addresses.grpc) as shared, Streaming(address.addresses.grpc) as own:
+        for i in range(100):
+            for id in ("left", "right"):
+                shared.send(1, sequence_id=id, sequence_start=i == 0, sequence_end=i == 99)
+            own.send(2, sequence_id="own", sequence_start=i == 0, sequence_end=i == 99)
+        answers = [shared.receive() for _ in range(200)]
+        assert answers[::2] == answers[1::2] == [i + 1.5 for i in range(100)]
+        assert [own.receive() for _ in range(100)] == [2 * i + 2.5 for i in range(100)]
+
+
+MEET = """
+import threading
+
+both = threading.Barrier(2)
+
+def meet(x):
+    both.wait(10)
+    return x
+"""
+
+
+def test_sequences_on_one_stream_do_not_wait_for_one_another(tmp_path: Path) -> None:
+    (tmp_path / "meet.py").write_text(MEET)
+    (tmp_path / "p.pipe").write_text("""
+fn meet(x: f32) -> (y: f32) = python "meet.py:meet"
+
+pipeline met(x: f32) -> (y: f32) per sequence {
+    state n: f32 = 0
+    next n = n + 1
+    return y = n + meet(x)
+}
+""")
+    plan = headrace.compile(tmp_path / "p.pipe").plan
+    engine = Engine(plan, EngineConfig(workers=2, intra_op_threads=1))
+    config = ServerConfig(http_port=None, grpc_port=0, metrics_port=None)
+    with serve([engine], config) as server:
+        assert server.addresses.grpc is not None
+        with Streaming(server.addresses.grpc) as stream:
+            for i in range(3):
+                for id in (1, 2):
+                    stream.send(0, "met", sequence_id=id, sequence_start=i == 0)
+            assert [stream.receive() for _ in range(6)] == [0, 0, 1, 1, 2, 2]
+    engine.close()
