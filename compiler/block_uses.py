@@ -1,19 +1,10 @@
 """What each region reads: of the regions around it, of literals, and of sizes to be checked."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ..dsl.types import Dim, DimArith, DimVar, TensorType
+from ..dsl.types import DimVar, TensorType
 from .graph import Check, Constant, For, Node, Region, Value
-
-
-@dataclass(frozen=True, slots=True)
-class SizeSource:
-    """Where a named dimension can be read at run time: axis `axis` of `value`."""
-
-    name: DimVar
-    value: Value
-    axis: int
+from .known_sizes import KnownSizes, SizeSource, dim_names
 
 
 @dataclass(slots=True)
@@ -39,24 +30,24 @@ class BlockUses:
 class Uses:
     """The uses of all regions of a pipeline, found in one walk.
 
-    `unchecked` are checks of names that occur only within arithmetic, which no shape tells.
+    `unchecked` are checks of names that no shape tells, nor what is computed from them.
     """
 
     def __init__(self, body: Region) -> None:
         self.unchecked: list[tuple[Node, Check]] = []
         self._found: dict[Region, BlockUses] = {}
         self._literals: dict[Value, Constant] = {}
-        self._walk(body, {})
+        self._walk(body, KnownSizes())
 
     def of(self, region: Region) -> BlockUses:
         return self._found[region]
 
-    def _walk(self, region: Region, sizes: dict[DimVar, SizeSource]) -> None:
+    def _walk(self, region: Region, sizes: KnownSizes) -> None:
         """Find the uses of a region in which `sizes` can be read already."""
         uses = self._found[region] = BlockUses()
-        sizes = dict(sizes)
+        sizes = sizes.copy()
         own: set[Value] = set(region.params)
-        _learn(region.params, sizes)
+        sizes.learn(region.params)
         for node in region.nodes:
             own.update(node.outputs)
             if isinstance(node.kind, Constant):
@@ -67,17 +58,18 @@ class Uses:
                 self._walk(inner, sizes)
                 reads.update(dict.fromkeys(self._found[inner].captured))
             if isinstance(node.kind, For):
-                uses.sizes[node] = _sizes_of_none(node.outputs, sizes)
+                uses.sizes[node] = _sizes_of_none(node.outputs, sizes.sources)
                 reads.update(dict.fromkeys(source.value for source in uses.sizes[node]))
-            _learn(node.outputs, sizes)
+            sizes.learn(node.outputs)
             for check in node.checks:
                 if _always_holds(check):
                     continue
-                found = _sources(check, sizes)
+                told = replace(check, left=sizes.told(check.left), right=sizes.told(check.right))
+                found = sizes.found(told.left, told.right)
                 if found is None:
                     self.unchecked.append((node, check))
                     continue
-                uses.checks.setdefault(node, []).append((check, found))
+                uses.checks.setdefault(node, []).append((told, found))
                 reads.update(dict.fromkeys(source.value for source in found))
             uses.read_by[node] = reads
             self._note(uses, reads, own)
@@ -91,39 +83,13 @@ class Uses:
                 uses.captured[value] = None
 
 
-def _learn(values: tuple[Value, ...], sizes: dict[DimVar, SizeSource]) -> None:
-    """Note where names are found first; later places hold the same sizes."""
-    for value in values:
-        if isinstance(value.type, TensorType):
-            for axis, dim in enumerate(value.type.dims):
-                if isinstance(dim, DimVar):
-                    sizes.setdefault(dim, SizeSource(dim, value, axis))
-
-
 def _sizes_of_none(
     values: tuple[Value, ...], sizes: dict[DimVar, SizeSource]
 ) -> tuple[SizeSource, ...]:
     """Return where the names in the items of lists are found, those that are found at all."""
     dims = [dim for v in values if isinstance(v.type, TensorType) for dim in v.type.dims[1:]]
-    found = dict.fromkeys(name for dim in dims for name in _names(dim) if name in sizes)
+    found = dict.fromkeys(name for dim in dims for name in dim_names(dim) if name in sizes)
     return tuple(sizes[name] for name in found)
-
-
-def _sources(check: Check, sizes: dict[DimVar, SizeSource]) -> tuple[SizeSource, ...] | None:
-    """Return where the names of a check are found, None when a name is nowhere by itself."""
-    names = dict.fromkeys((*_names(check.left), *_names(check.right)))
-    return tuple(sizes[name] for name in names) if sizes.keys() >= names.keys() else None
-
-
-def _names(dim: Dim) -> Iterator[DimVar]:
-    match dim:
-        case DimVar():
-            yield dim
-        case DimArith():
-            yield from _names(dim.left)
-            yield from _names(dim.right)
-        case _:
-            return
 
 
 def _always_holds(check: Check) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias, assert_never
 
 from ..dsl.types import DimVar
-from .block_uses import BlockUses, SizeSource, Uses
+from .block_uses import BlockUses, Uses
 from .graph import (
     Check,
     Constant,
@@ -31,6 +31,7 @@ from .graph import (
     Try,
     Value,
 )
+from .known_sizes import SizeSource
 from .places import place_of
 from .plan import (
     Block,
@@ -98,7 +99,7 @@ def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Planned:
             graph.name,
             "plan",
             node.stage,
-            f"`{check.text}` is not compared: no shape tells a size that occurs only in arithmetic",
+            f"`{check.text}` is not compared: no shape tells what one of its sizes is",
             place_of(node.span, directory),
         )
         for node, check in planning.uses.unchecked
