@@ -107,6 +107,6 @@ class Company:
         """Whether anybody may still come to a stage who does not wait for it already."""
         return any(counts[at] > 0 for counts, at in self._coming.get(stage, ()))
 
-    def idle(self) -> bool:
-        """Whether nobody is counted: what must hold when all have their answers."""
-        return not any(any(one.values()) for one in (*self._past, *self._waits))
+    def counted(self) -> int:
+        """How many are counted anywhere."""
+        return sum(abs(count) for one in (*self._past, *self._waits) for count in one.values())

@@ -36,6 +36,10 @@ CHEAP_START: Final = 1e-3
 """Seconds to the first queue below which new requests are started before a batch is run."""
 
 
+_HASTE: Final = 1.5
+"""How many times as long as usual what is left of a request may take once it waits no longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     task: Task
@@ -232,7 +236,7 @@ class Scheduler:
         forecast = self._forecasts[task.pipeline.index]
         deadline = urgent = None
         if task.deadline is not None and forecast is not None:
-            urgent = task.deadline - forecast.mean(at)
+            urgent = task.deadline - _HASTE * forecast.mean(at)
             if guard is None and (least := forecast.least(at)):  # else there is another way out
                 deadline = task.deadline - least
         entries = [
@@ -430,6 +434,21 @@ class Scheduler:
             found += [ticket.task for ticket in queue.batcher.owners()]
         found += [*self._parked, *self._handed, *(resume.strand.task for resume in self._resumable)]
         return [*found, *self._streams]
+
+    def leftovers(self) -> dict[str, int]:
+        """Return what is not as it was before the first request: nothing, when none is in flight
+        and no stage runs."""
+        counts = {
+            "requests in flight": self.in_flight,
+            "requests started": self.started,
+            "requests in line": sum(line.waiting for line in self._lines),
+            "requests that wait for their turn": len(self._parked),
+            "streams": len(self._streams),
+            "bytes of inputs": self._admission.held,
+            "requests expected somewhere": self._company.counted(),
+            **self._queues.leftovers(),
+        }
+        return {name: count for name, count in counts.items() if count}
 
     def _note_taken(self, queue: StageQueue, batch: Batch[Ticket], now: float) -> None:
         for piece in batch.slices:

@@ -115,6 +115,11 @@ class Simulation:
         """How many requests have no answer yet."""
         return self._scheduler.in_flight
 
+    @property
+    def leftovers(self) -> dict[str, int]:
+        """What is not as it was before the first request."""
+        return self._scheduler.leftovers()
+
     def submit(self, request: Request) -> Outcome:
         """Take in a request at this moment; one that is refused has its fault at once."""
         outcome = Outcome()

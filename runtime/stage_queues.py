@@ -125,6 +125,15 @@ class StageQueues:
         ]
         return min(times, default=None)
 
+    def leftovers(self) -> dict[str, int]:
+        """Return how much waits, runs and is taken."""
+        return {
+            "works in queues": sum(queue.batcher.waiting for queue in self._all),
+            "rows in queues": sum(queue.batcher.rows for queue in self._all),
+            "batches that run": sum(queue.running for queue in self._all),
+            "units taken": self._units.taken,
+        }
+
     def _begin(self, queue: StageQueue) -> None:
         queue.running += 1
         self._units.take(queue.needs)

@@ -23,10 +23,16 @@ def totals(declared: Iterable[tuple[str, int]], needs: Iterable[Needs]) -> dict[
 class Units:
     """The units that are free."""
 
-    __slots__ = ("_free",)
+    __slots__ = ("_free", "_total")
 
     def __init__(self, totals: Mapping[str, int]) -> None:
         self._free = dict(totals)
+        self._total = sum(totals.values())
+
+    @property
+    def taken(self) -> int:
+        """How many units are not free."""
+        return self._total - sum(self._free.values())
 
     def fit(self, needs: Needs) -> bool:
         """Whether there are so many."""
