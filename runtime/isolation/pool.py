@@ -76,7 +76,12 @@ class Pool:
     @property
     def is_up(self) -> bool:
         """Whether there is a worker to ask."""
-        return any(standing.due is None for standing in self._standings)
+        with self._changed:
+            return any(
+                self._standings[index].due is None
+                and not (process.killed or process.ended.is_set())
+                for index, process in self._processes.items()
+            )
 
     def close(self, grace: float = GRACE) -> None:
         """End the workers, after `grace` seconds whatever they do."""

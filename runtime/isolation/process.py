@@ -115,7 +115,8 @@ class Process:
         with self._killing:
             self.killed = True
             if not self.ended.is_set():
-                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it is being reaped
+                    signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def finish(self) -> None:
         """Let it close what it serves and end; nobody is asking it."""
@@ -181,6 +182,7 @@ class Process:
 
     def _lose(self, error: Exception, doing: str) -> NoReturn:
         """Say how it has ended; it is known to have, or to be about to."""
+        error = error.with_traceback(None)  # which holds memory, as long as the fault is kept
         last = "\n".join(shown(line) for line in self._printed[1].last.splitlines())
         detail = f"{type(error).__name__}: {error}\n{last}"
         if isinstance(error, TimeoutError):
