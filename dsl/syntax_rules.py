@@ -215,9 +215,14 @@ def missing_comma(at: Situation) -> Diagnostic | None:
 
 
 def second_statement(at: Situation) -> Diagnostic | None:
-    """`a = 1 b = 2`, `use image use text`."""
+    """`a = 1 b = 2`, `given a = 1, b = 2`, `use image use text`."""
     if not at.accepts & {"NEWLINE", "$END"} or at.before.type not in VALUE_ENDS | RESERVED:
         return None
+    if at.found == "COMMA" and at.opener == "LBRACE" and at.following != "NEWLINE":
+        word = at.statement()[0].text
+        help = f"start a new line; each `{word}` has its own" if word == "given" else None
+        message = "a second statement behind a comma"
+        return _error(at, 13, message, "expected the end of the line", help or "start a new line")
     if at.found not in VALUE_STARTS | RESERVED | {"UNDERSCORE"}:
         return None
     what = "statement" if at.opener == "LBRACE" else "item"

@@ -62,6 +62,10 @@ ITEMS = [
         "a comma is missing between `H` and `H`",
     ),
     ('model m = onnx "a" (x: f32[-1]) -> (y: f32)', "HR025", 28, "a dimension is missing"),
+    (
+        'test "t" for p { given a = 1, b = 2 }',
+        *("HR013", 29, "a second statement behind a comma"),
+    ),
     ('model m = onnx "a" batch 3', "HR029", 26, "`3` makes no sense here"),
     ("}", "HR008", 1, "`}` closes nothing"),
     (",", "HR010", 1, "`,` does not start an item"),
@@ -95,6 +99,7 @@ ITEMS = [
 STATEMENTS = [
     ("a b", "HR013", 3, "a second statement on one line"),
     ("a = 1 b = 2", "HR013", 7, "a second statement on one line"),
+    ("a = 1, b = 2", "HR013", 6, "a second statement behind a comma"),
     ("a = f(b c)", "HR014", 8, "a comma is missing between `b` and `c`"),
     ("if a = b { c } else { d }", "HR017", 6, "`=` gives a name a value, `==` compares"),
     ("f(x) = 3", "HR018", 6, "only a name can be given a value"),
