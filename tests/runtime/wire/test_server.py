@@ -4,7 +4,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -153,6 +155,23 @@ def test_b26_a_stop_withdraws_readiness_first_and_lets_requests_end(
         assert not stopping.is_alive()
     with pytest.raises(httpx.ConnectError):
         httpx.get(ready)
+
+
+@CARRIERS
+def test_b26_a_stream_left_open_with_nothing_to_come_does_not_hold_up_the_end(
+    start: Start, carrier: Carrier
+) -> None:
+    server = start(carrier)
+    asked: SimpleQueue[bytes | None] = SimpleQueue()
+    with grpc.insecure_channel(str(server.addresses.grpc)) as channel:
+        path = "/inference.GRPCInferenceService/ModelStreamInfer"
+        answers = channel.stream_stream(path)(iter(asked.get, None))
+        asked.put(GOOD)
+        assert next(answers)
+        begun = time.monotonic()
+        assert server.stop()
+        assert time.monotonic() - begun < 10
+        asked.put(None)
 
 
 SERVE = """
