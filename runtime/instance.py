@@ -58,8 +58,14 @@ class OnnxStage:
         if count == 1:
             return timed_run(self, columns, 1, cell)
         if self._limit == 1:
-            parts = [Part(None, None, tuple(columns), count)]
-            return run_parts(self, parts, count, 1, cell)
+            return self._one_by_one(columns, count, cell)
+        if count <= self._limit and self._padder is None and self._alike(columns):
+            try:
+                return timed_run(self, columns, count, cell)
+            except StageError as error:
+                if error.row is not None:
+                    raise
+                return self._one_by_one(columns, count, cell)
         parts = self.split(columns, count)
         if self._padder is not None and len(parts) > 1:
             parts = self._padder.join(parts, columns, self._limit)
@@ -79,15 +85,23 @@ class OnnxStage:
         return timed_run(self, columns, count, cell)
 
     def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
-        if count == 1 or all(
-            column.is_shared or (axis is not None and column.is_stacked)
-            for (_, axis, _, _), column in zip(self._inputs, columns, strict=True)
-        ):
+        if count == 1 or self._alike(columns):
             size = self._padder.rank(columns, 0) if self._padder is not None else 0
             return [Part(self._key(columns, 0), None, tuple(columns), count, size)]
         if self._padder is None:
             return classes(columns, count, self._key)
         return self._padder.split(columns, count, self._key)
+
+    def _alike(self, columns: Sequence[Rows]) -> bool:
+        """Whether all rows are known to be of one shape, and equal where they must be."""
+        for (_, axis, _, _), column in zip(self._inputs, columns, strict=True):
+            if not (column.is_shared or (axis is not None and column.is_stacked)):
+                return False
+        return True
+
+    def _one_by_one(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        """Run each row alone, also to find the one to blame where rows failed together."""
+        return run_parts(self, [Part(None, None, tuple(columns), count)], count, 1, cell)
 
     def execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         """Run once for all rows; raises StageError when the model fails or miscounts."""
