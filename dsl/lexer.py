@@ -55,7 +55,7 @@ _TOKEN = re.compile(
     |(?P<LINE>\r?\n)
     |(?P<COMMENT>\#[^\n]*)
     |(?P<WORD>[A-Za-z_]\w*)
-    |(?P<FOREIGN>&&|\|\||\*\*|//|[-+*/%]=(?!=)|!(?!=)|[;&^~'`$])
+    |(?P<FOREIGN>&&|\|\||\*\*|//|/\*|[-+*/%]=(?!=)|!(?!=)|[;&^~'`$])
     |(?P<PUNCTUATION>->|=>|==|!=|<=|>=|[-+*/%@<>=.,:|?(){}\[\]])
     |(?P<NUMBER>0[xXbBoO]\w*|[0-9]\w*(?:\.[0-9]\w*)?(?:(?<=[eE])[+-][0-9]\w*)?)
     |(?P<STRING>"(?:[^"\\\n]|\\[^\n])*")
@@ -205,7 +205,7 @@ class _Lexer:
             self.diagnostics.append(diagnostic)
         if spelling == ";":
             self.line_ended = True
-        return end_of_line if spelling == "//" else match.end()
+        return end_of_line if spelling in ("//", "/*") else match.end()
 
     # ---- brackets
 
@@ -264,9 +264,11 @@ class _Lexer:
     def close_line(self, end: int) -> None:
         """Close what was opened on the line of a string that swallowed its closing brackets."""
         text = self.source.text
-        while self.brackets and self.brackets[-1].type != "LBRACE":
+        while self.brackets:
             opener = self.brackets[-1]
             if "\n" in text[opener.start : end]:
+                break
+            if opener.type == "LBRACE" and not text[:end].endswith("}"):
                 break
             self.append(Token(OPENERS[opener.type], "", end, end, self.source))
 

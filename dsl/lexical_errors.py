@@ -44,6 +44,7 @@ _FOREIGN = {
     "!": "write `not`",
     "**": "write `x * x`, or call an op",
     "//": "a comment starts with `#`",
+    "/*": "a comment starts with `#`, and ends with its line",
     ";": "a line end separates statements; a comma separates settings",
     "`": "strings are written in double quotes",
     "$": "names are written as they are, without `$`",

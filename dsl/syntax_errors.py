@@ -7,7 +7,7 @@ it, and the last rule recognises everything. The rest is said of what lies aroun
 
 from collections.abc import Sequence
 
-from .ast import Binary, Name
+from .ast import Assign, Binary, Block, For, Ident, If, Name
 from .build_code import GivenTwice, NotWhole, Refused, UnusedValue
 from .diagnostic import Diagnostic, Label
 from .nearest import nearest
@@ -77,6 +77,14 @@ def too_long(span: Span) -> Diagnostic:
     )
 
 
+def _given_inside(block: Block) -> str | None:
+    """Return the name that the last line of a block gives a value to."""
+    last = block.statements[-1] if block.statements else None
+    if not isinstance(last, Assign) or not isinstance(last.targets[0], Ident):
+        return None
+    return last.targets[0].text
+
+
 def refuse(refused: Refused) -> Diagnostic:
     """Say why parts that fit the grammar mean nothing."""
     match refused:
@@ -84,6 +92,12 @@ def refuse(refused: Refused) -> Diagnostic:
             help = "give it a name: `name = ...`"
             if isinstance(value, Binary) and value.op == "==" and isinstance(value.left, Name):
                 help = f"a name is given a value with one `=`: `{value.left.text} = ...`"
+            elif isinstance(value, If) and (name := _given_inside(value.then)) is not None:
+                help = (
+                    f"a name is given a value outside: `{name} = if ... {{ ... }} else {{ ... }}`"
+                )
+            elif isinstance(value, For) and (name := _given_inside(value.body)) is not None:
+                help = f"a name is given a value outside: `{name} = for ... {{ yield ... }}`"
             return Diagnostic(
                 "HR020",
                 "this value is not used",

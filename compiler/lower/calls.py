@@ -26,6 +26,7 @@ from .operands import BROKEN, Made, Operand
 from .ops import lower_op, output_names, record
 from .problems import did_mean, did_you_mean
 from .scope import Local
+from .type_expressions import SCALARS
 
 FAMILIAR: Final = MappingProxyType(
     {
@@ -154,6 +155,8 @@ def _elsewhere(body: Body, name: str) -> str | None:
     """Say which module has an op that was called without it, or what NumPy's is called here."""
     if name in FAMILIAR:
         return f"write `{FAMILIAR[name]}`"
+    if name in SCALARS:
+        return f"write `cast(x, {name})`"
     for family in body.catalog.families:
         if family != "core" and body.catalog.find(family, name) is not None:
             return f"did you mean `{family}.{name}`?"

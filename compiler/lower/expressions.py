@@ -131,9 +131,16 @@ def _unknown(body: Body, expr: ast.Name) -> Operand:
         f"there is no value `{expr.text}`",
         expr.span,
         "not given a value here or above",
-        help=f"write `{FAMILIAR[expr.text]}`" if expr.text in FAMILIAR else did_mean(meant),
+        help=_instead(body, expr.text) or did_mean(meant),
     )
     return BROKEN
+
+
+def _instead(body: Body, name: str) -> str | None:
+    """Say how something is written that is no value here."""
+    if body.scope.size(name) is not None:
+        return f"`{name}` is a size: take it from a value that has it, as in `len(x)`"
+    return f"write `{FAMILIAR[name]}`" if name in FAMILIAR else None
 
 
 def _constant(body: Body, constant: NamedConstant, expr: ast.Name | ast.Attribute) -> Operand:

@@ -43,12 +43,11 @@ class Found:
 
 def read_model(item: ast.Model, file: File, session: Session) -> Entity:
     """Return the model an item declares, `Mistaken` after a mistake in it."""
+    if item.backend.text != "python":
+        return _read(item, file, session) or Mistaken()
     before = session.problems.errors
-    if item.backend.text == "python":
-        entity = read_python_model(item, file, session)
-        return entity if session.problems.errors == before else Mistaken()
-    entity = _read(item, file, session)
-    return entity if entity is not None and session.problems.errors == before else Mistaken()
+    entity = read_python_model(item, file, session)
+    return entity if session.problems.errors == before else Mistaken()
 
 
 def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
@@ -62,8 +61,9 @@ def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
     if problems.errors > before:
         return None
     found = _find(item, declared is not None, file, session)
-    if problems.errors > before:
+    if problems.errors > before and declared is None:
         return None
+    before = problems.errors  # what is declared holds without the file: calls are looked at too
     axes = choose_axes(item, declared, found.signature if found else None, problems)
     if axes is None:
         return None
@@ -76,7 +76,7 @@ def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
         definition = replace(definition, content=_pack(item, found, axes, session))
     defaults = read_defaults(item.params or (), definition.signature.params, file, session)
     where = tuple(read_constraint(one, problems) for one in item.where)
-    return NamedModel(definition, where, defaults)
+    return NamedModel(definition, where, defaults) if problems.errors == before else None
 
 
 def _require_served(item: ast.Model, problems: Problems) -> None:

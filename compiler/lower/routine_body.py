@@ -157,7 +157,9 @@ class RoutineBody:
                     help=did_you_mean(name, known),
                 )
         missing = [field.name for field in results if field.name not in given]
-        if missing and all(binding.name or only for binding in bindings):
+        unnamed = any(binding.name is None for binding in bindings) and len(bindings) > 1
+        misnamed = len(given.keys() - known.keys()) >= len(missing)  # which has been said
+        if missing and not unnamed and not misnamed:
             listed = ", ".join(f"`{name}`" for name in missing)
             there = [name for name in missing if isinstance(body.scope.find(name), Local)]
             body.problems.error(

@@ -188,7 +188,7 @@ fn c(x: f32) -> (y: f32) = native "lib.so:c"
         ("return y = x when x > 0.0", ["HR314 2:1"]),
         ("z = x", ["HR314 2:1"]),
         ("return y = x\nreturn y = x", ["HR315 3:1"]),
-        ("return z = x", ["HR211 2:1", "HR212 2:8"]),
+        ("return z = x", ["HR212 2:8"]),
         ("return y = x, z = x", ["HR212 2:15"]),
         ("return y = x, y = x", ["HR105 2:15"]),
         ('return y = "x"', ["HR213 2:12"]),

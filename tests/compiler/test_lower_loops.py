@@ -203,7 +203,7 @@ pipeline p(x: f32) -> stream (y: f32) {
         ("-> stream (y: f32)", "return y = x", ["HR337 2:1"]),
         ("-> stream (y: f32)", "_ = x", ["HR337 1:10"]),
         ("-> stream (y: f32) batch 4", "emit y = x", ["HR337 1:45"]),
-        ("-> stream (y: f32)", "emit z = x", ["HR211 2:1", "HR212 2:6"]),
+        ("-> stream (y: f32)", "emit z = x", ["HR212 2:6"]),
         ("-> stream (y: f32)", "emit y = [x]", ["HR213 2:10"]),
         ("-> stream (y: f32)", "_ = try { emit y = x } else x\n emit y = x", ["HR336 2:11"]),
         ("-> stream (y: f32)", "for v in [x] { emit y = v\n yield v }", ["HR336 2:16"]),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.compiler import check
+from headrace.compiler import check, compile_source
 from headrace.dsl.diagnostic import CompileError, Severity
 from tests.language.programs import source
 
@@ -86,3 +86,57 @@ def test_what_stands_in_the_wrong_block_is_said_once(line: str, code: str) -> No
 def test_arms_of_different_dtypes_are_a_mistake(expr: str) -> None:
     text = f"pipeline p(x: f32, c: bool) -> (y: f32) {{\n    _ = {expr}\n    return y = x\n}}\n"
     assert [code for code, _ in said(text)] == ["HR205"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("return x, x", "HR211 HR211"),  # one for each that has no name
+        ("return z = x", "HR212"),
+        ('y = "a }', "HR003"),
+        ("y = x /* why */", "HR001"),
+    ],
+)
+def test_one_mistake_is_said_once(line: str, code: str) -> None:
+    end = "" if "}" in line else "\n}"
+    text = f"pipeline p(x: f32) -> (y: f32) {{ {line}{end}\n"
+    assert " ".join(found for found, _ in said(text)) == code
+
+
+@pytest.mark.parametrize(
+    ("line", "help"),
+    [
+        ("if c { y = x } else { y = 2 }", "a name is given a value outside: `y = if ... { ... } "),
+        ("for v in [x] { y = v }", "a name is given a value outside: `y = for ... { yield ... }`"),
+        ("y = f32(x)", "write `cast(x, f32)`"),
+        ("y = N", "`N` is a size: take it from a value that has it, as in `len(x)`"),
+        ("y = int(x)", "write `cast(x, i64)`"),
+    ],
+)
+def test_what_a_newcomer_writes_is_told_how_it_is_written_here(line: str, help: str) -> None:
+    text = f"pipeline p(x: f32, c: bool, l: f32[N]) -> (y: f32) {{\n {line}\n return y = x\n}}\n"
+    try:
+        found = check(source(text))
+    except CompileError as error:
+        found = error.diagnostics
+    (mistake,) = (one for one in found if one.severity is Severity.ERROR)
+    assert str(mistake.help).startswith(help)
+
+
+def test_a_model_file_that_is_missing_hides_no_mistake_in_calls_of_it() -> None:
+    text = """
+model det = onnx "nowhere.onnx" (x: f32[3], scale: f32) -> (y: f32[N, 4])
+pipeline p(x: f32[3]) -> (y: f32[N, 4]) {
+    a = det(x)
+    b = missing + 1
+    c = det(x, 1.0)
+    c = det(x, 2.0)
+    _ = det(x, scale = 1.0, zoom = 2)
+    unused = x * 2
+    return y = c
+}
+"""
+    with pytest.raises(CompileError) as found:
+        compile_source(source(text))
+    codes = [one.code for one in found.value.diagnostics]
+    assert codes == ["HR301", "HR208", "HR101", "HR105", "HR107"]
