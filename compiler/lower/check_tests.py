@@ -73,7 +73,7 @@ def _check_expect(step: ast.Expect, routine: Routine, problems: Problems) -> Non
 def _parts(node: object) -> Iterator[ast.Name | ast.Call]:
     """Yield the calls in an expression, and the names that stand for values."""
     if isinstance(node, tuple):
-        for part in cast("tuple[object, ...]", node):
+        for part in cast("tuple[object, ...]", node):  # isinstance tells no items
             yield from _parts(part)
     elif isinstance(node, ast.Call):
         yield node
@@ -89,7 +89,7 @@ def _parts(node: object) -> Iterator[ast.Name | ast.Call]:
 def _names(node: object) -> Iterator[str]:
     """Yield the names in a part of a tree."""
     if isinstance(node, tuple):
-        for part in cast("tuple[object, ...]", node):
+        for part in cast("tuple[object, ...]", node):  # isinstance tells no items
             yield from _names(part)
     elif isinstance(node, ast.Name):
         yield node.text

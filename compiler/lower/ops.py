@@ -277,7 +277,7 @@ def _report(
 
 def _tuples(value: object) -> Literal:
     if isinstance(value, list):
-        return tuple(_tuples(one) for one in cast("list[object]", value))
+        return tuple(_tuples(one) for one in cast("list[object]", value))  # as `tolist` gives
     return cast("bool | int | float | str | bytes", value)  # what arrays of our dtypes hold
 
 
