@@ -38,8 +38,8 @@ def merged(weights: list[Matrix], rows: int | str) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "chain",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, WIDTH])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, WIDTH])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, len(weights[0])])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, len(weights[0])])],
         [numpy_helper.from_array(matrix, f"w{place}") for place, matrix in enumerate(weights)],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
