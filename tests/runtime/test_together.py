@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -23,7 +24,10 @@ from headrace.compiler.plan import (
 )
 from headrace.compiler.verify_plan import verify_plan
 from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.flow import Fork, Work
+from headrace.runtime.prune import prune
 from headrace.runtime.request import Code, Fault, Request
+from headrace.runtime.rows import Rows
 from headrace.runtime.simulate import Outcome, Simulation
 from tests.runtime.plans import PlanMaker, block, call, fields, kind, place
 
@@ -54,6 +58,18 @@ def left(x):
 def right(x):
     meeting.barrier.wait(20)
     return x * 2
+"""
+LATCH = """
+import meeting
+
+def left(x):
+    meeting.barrier.wait(20)
+    assert meeting.opened.wait(20)
+    return x
+
+def right(x):
+    meeting.barrier.wait(20)
+    raise ValueError("right")
 """
 CLOCK = """
 import meeting
@@ -467,3 +483,78 @@ def test_a_plan_with_a_bad_fork_is_refused(fork: TogetherStep, why: str) -> None
     maker.pipeline("p", F32, Y32, block([0], [fork], [1]))
     with pytest.raises(Malformed, match=why):
         verify_plan(maker.plan())
+
+
+def test_branches_begin_in_the_order_in_which_they_are_written(
+    simulate: type[_Simulated],
+) -> None:
+    simulation = simulate(Toys().joined())
+    simulation.ask(3.0)
+    simulation.run()
+    assert [name for _, name, _ in simulation.runs] == ["left", "right", "both"]
+
+
+def test_a_request_that_is_cancelled_just_before_it_forks_runs_no_branch(
+    simulate: type[_Simulated],
+) -> None:
+    maker = Toys()
+    steps = [call(3, [0], [1]), maker.fork(2, 3), call(2, [2, 3], [4])]
+    maker.pipeline("p", F32, Y32, block([0], steps, [4]))
+    # the first stage of a branch has run when the other begins; this one is seen before both
+    simulation = simulate(maker, workers=2, cost=lambda name, _rows: float(name == "last"))
+    outcome = simulation.ask(3.0)
+    simulation.run(until=0.5)
+    simulation.cancel(outcome)
+    simulation.run()
+    assert simulation.ran() == {"last": 1}
+    assert simulation.in_flight == 0
+
+
+def test_a_branch_that_is_not_needed_any_more_ends_after_the_stage_that_it_is_at(
+    meeting: ModuleType,
+) -> None:
+    meeting.opened = threading.Event()  # type: ignore[attr-defined]
+    maker = Toys(LATCH)
+    left = arm(call(0, [0], [1]), call(3, [1], [2]), result=2)
+    right = arm(call(1, [0], [1]), result=1)
+    maker.pipeline(
+        "p",
+        F32,
+        Y32,
+        block([0], [together(left, right, outputs=(1, 2)), call(2, [1, 2], [3])], [3]),
+    )
+    engine = Engine(maker.plan(), EngineConfig(workers=2, intra_op_threads=1))
+    with pytest.raises(Fault, match="right"):
+        engine.submit(Request("p", {"x": 3.0})).result(20)  # type: ignore[dict-item]
+    meeting.opened.set()  # type: ignore[attr-defined]
+    engine.close()
+    ran = {name: engine.metrics.stage(name).executions for name in ("left", "last")}
+    assert ran == {"left": 1, "last": 0}
+
+
+def test_a_branch_that_begins_too_late_still_sees_what_it_was_given() -> None:
+    maker = Toys().tried(None)
+    maker.pipelines[0] = replace(
+        maker.pipelines[0], body=replace(maker.pipelines[0].body, last_uses=((0,),))
+    )
+    engine = Engine(maker.plan(), EngineConfig(workers=1))
+    flow = engine.pipeline("p").start([Rows.one(np.float32(3.0))], engine.pipeline("p").whole[0])
+    fork = next(flow)
+    assert isinstance(fork, Fork)
+    work = flow.throw(Fault(Code.FAILED, "another branch has failed"))
+    while not isinstance(work, Work):
+        work = next(flow)
+    with pytest.raises(StopIteration):
+        flow.send([Rows.one(np.float32(2.0))])
+    late = next(fork.flows[1])
+    assert isinstance(late, Work)
+    assert late.columns[0].item(0) == 3.0
+    engine.close()
+
+
+def test_blocks_that_give_nothing_wanted_are_cut_off() -> None:
+    body = block([0], [Toys().fork(1, 2)], [1, 2])
+    (step,) = prune(body, (1,)).steps
+    assert isinstance(step, TogetherStep)
+    assert [one.results for one in step.blocks] == [(1,)]
+    assert step.outputs == (2,)
