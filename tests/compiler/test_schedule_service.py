@@ -168,6 +168,7 @@ CASES = [
     # cache and warm-up
     ("quads { cache = 1MiB }", "HR403", "cache", "declare it `pure` if it does not"),
     ("read { cache = 4 }", "HR405", "4", None),
+    ("read { cache = 1MiB }\ndevice = sim", "HR403", "cache", None),
     ("many { warmup = on }", "HR403", "warmup", None),
     ("whole { warmup = [1, 2] }", "HR408", "[1, 2]", "write `[1]`"),
     ("read { batch { max = 8 }, warmup = [16] }", "HR406", "[16]", None),
