@@ -5,7 +5,6 @@ has left: the copy is a work like any other, and is no copy where there is nothi
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from ..compiler.plan import PipelinePlan
 from ..dsl.types import Field
@@ -18,7 +17,11 @@ from .seats import Seat, seated
 from .sequences import States
 from .stage import Stage
 
-FIRST: Final = InSequence("first", start=True)
+
+def first_of(pipeline: PipelinePlan) -> InSequence:
+    """Return what a request says that begins a sequence, whose id is as the pipeline reads it."""
+    numbered = any(one.name == "number" for one in pipeline.controls)
+    return InSequence(1 if numbered else "first", start=True)
 
 
 def initial_states(pipeline: PipelinePlan) -> States:

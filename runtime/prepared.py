@@ -11,7 +11,7 @@ from .accept import Acceptor, Presenter, show_signature
 from .bind import bind_block
 from .cache import Cache, CacheUse
 from .flow import ONE, Block, Flow, Group
-from .in_sequence import FIRST, initial_states, walk_in_sequence
+from .in_sequence import first_of, initial_states, walk_in_sequence
 from .metrics import Snapshot
 from .op_stage import OpStage
 from .prune import prune
@@ -104,7 +104,9 @@ class Prepared:
         """Return the walk of one request; the first of a sequence where there are any."""
         if self.plan.idle is None:
             return self.start(columns, block)
-        return self._walk(FIRST, lambda: (initial_states(self.plan), None), columns, block)
+        return self._walk(
+            first_of(self.plan), lambda: (initial_states(self.plan), None), columns, block
+        )
 
     def _walk(
         self,

@@ -8,7 +8,7 @@ Tests with the same stubs share the plan.
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -21,12 +21,12 @@ from .dsl.parse import parse
 from .dsl.source import Source
 from .expect import Evaluator, Unclear, Value
 from .runtime.engine import Engine, EngineConfig
+from .runtime.in_sequence import first_of
 from .runtime.request import Fault, InSequence, Request
 from .stdlib.dtypes import from_numpy
 
 Step: TypeAlias = ast.Stub | ast.Given | ast.Expect
 
-_ID = "test"  # tests run one after the other, and each begins its sequence anew
 _LONG = 300  # characters of a value in a message
 
 
@@ -85,17 +85,18 @@ def _stub(step: ast.Stub, before: Evaluator) -> Given:
 def _requests(
     test: ast.Test, source: Source, engine: Engine, before: Evaluator
 ) -> list[Diagnostic]:
-    """Send the requests of a test; those to a pipeline with state are one sequence."""
-    kept = test.pipeline.text in engine.sequences
+    """Send the requests of a test; those to a pipeline with state are one sequence, begun anew."""
+    kept = engine.sequences.get(test.pipeline.text)
+    first = first_of(engine.plan.pipeline(test.pipeline.text))
     failures: list[Diagnostic] = []
     given: dict[str, Value] = {}
-    for number, steps in enumerate(_rounds(test) if kept else [test.steps]):
+    for number, steps in enumerate([test.steps] if kept is None else _rounds(test)):
         given |= {
             step.name.text: before.value(step.value)
             for step in steps
             if isinstance(step, ast.Given)
         }
-        sequence = InSequence(_ID, start=number == 0) if kept else None
+        sequence = None if kept is None else replace(first, start=number == 0)
         failures += _call(test, steps, source, engine, given, sequence)
     return failures
 

@@ -173,3 +173,72 @@ pipeline p(x: f32) -> stream (y: f32) per sequence idle 0s {
     emit y = x
 }
 """) == ["HR230 2:57"]
+
+
+def test_what_is_read_of_a_sequence_is_a_parameter_between_inputs_and_states() -> None:
+    graph = graph_of("""
+pipeline p(x: f32) -> (y: bool, z: string) per sequence {
+    state n: i64 = 0
+    next n = n + 1
+    return y = sequence.end or sequence.start and not sequence.end, z = sequence.id
+}
+""")
+    assert [value.name for value in graph.body.params] == ["x", "start", "end", "id", "n"]
+    assert [field.name for field in graph.controls] == ["start", "end", "id"]
+
+
+def test_a_pipeline_that_reads_of_its_sequence_need_not_keep_anything() -> None:
+    graph = graph_of("""
+pipeline p(x: f32) -> (y: u64) per sequence {
+    return y = sequence.number
+}
+""")
+    assert (graph.states, graph.idle) == ((), 60)
+
+
+def test_a_name_of_the_source_hides_what_is_read_of_a_sequence() -> None:
+    assert not errors_in("""
+fn both(x: f32) -> (start: f32, end: f32) {
+    return start = x, end = x
+}
+
+pipeline p(x: f32) -> (y: f32) {
+    sequence = both(x)
+    return y = sequence.start
+}
+""")
+
+
+@pytest.mark.parametrize(
+    ("clause", "read", "place"),
+    [
+        ("", "sequence.start", "HR348 7:16"),
+        (" per sequence", "f(sequence.starts)", "HR348 7:27"),
+        (" per sequence", "if sequence.id == sequence.id { x } else { cast(sequence.number, f32) }",
+         "HR348 7:64"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_of_a_sequence_is_refused(clause: str, read: str, place: str) -> None:
+    assert place in found_in(f"""
+fn f(x: bool) -> (y: f32) {{
+    return y = if x {{ 1 }} else {{ 0 }}
+}}
+
+pipeline p(x: f32) -> (y: f32){clause} {{
+    return y = {read}
+}}
+""")
+
+
+def test_a_function_is_told_of_a_sequence_by_who_calls_it() -> None:
+    assert "HR348 3:19" in found_in("""
+fn f(x: f32) -> (y: f32) {
+    return y = if sequence.start { x } else { 0 }
+}
+
+pipeline p(x: f32) -> (y: f32) per sequence {
+    state n: f32 = 0
+    next n = f(x)
+    return y = n
+}
+""")

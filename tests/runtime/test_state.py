@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace
+from headrace.dsl.source import Source
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import Code, Fault, InSequence, Request, RequestError
 from headrace.runtime.rows import Rows
@@ -18,6 +19,7 @@ from headrace.runtime.sequences import Turn
 from headrace.runtime.simulate import Outcome, Simulation
 from headrace.runtime.turns import Sequences
 from headrace.sequence import Sequence
+from headrace.testing import run_tests
 
 TOYS = """
 def checked(x):
@@ -146,6 +148,25 @@ def test_a_pipeline_reads_whether_a_request_is_the_first_or_the_last_and_whose_i
         largest = app.numbered.sequence(2**64 - 1)
         assert [tuple(map(int, largest(x=1))) for _ in range(2)] == [(2**64 - 1, 0), (2**64 - 1, 1)]
         assert app.numbered.sequence()(x=1).n == 0
+
+
+def test_a_test_is_a_sequence_of_its_own_with_an_id_as_the_pipeline_reads_it() -> None:
+    each = """
+test "counts" for numbered {
+    given x = 1
+    expect n == 0
+    given x = 1
+    expect n == 1
+}
+test "is told" for told {
+    given x = 1
+    expect first
+    given x = 1
+    expect not first
+}
+"""
+    results = list(run_tests(Source("<text>", TOLD + each)))
+    assert [result.failures for result in results] == [(), ()]
 
 
 def test_a_number_is_no_text_where_ids_are_read() -> None:
