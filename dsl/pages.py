@@ -18,6 +18,21 @@ _LAYOUT = re.compile(
 )
 
 
+_SESSION = re.compile(
+    r"""\#\ (?P<code>HR\d{3})\ (?P<title>[^\n]+)\n
+    \n(?P<meaning>.+?)\n
+    \n\#\#\ Wrong\n
+    (?P<wrong>(?:\n```\w+\ [\w.]+\n.*?```\n)+)
+    \n```sh\n(?P<commands>.*?)```\n
+    \n```text\n(?P<expected>.*?)```\n
+    \n\#\#\ Right\n
+    (?P<right>(?:\n```\w+\ [\w.]+\n.*?```\n)+)
+    (?:\n```sh\n(?P<others>.*?)```\n)?""",
+    re.VERBOSE | re.DOTALL,
+)
+_FILE = re.compile(r"```\w+ ([\w.]+)\n(.*?)```\n", re.DOTALL)
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """`wrong` is a whole source; `expected` its diagnostics in full form; `right` is mended."""
@@ -28,13 +43,27 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """Files by name, and commands; the last of `commands` prints `expected`. Behind `right` files
+    all of `others` are good."""
+
+    wrong: tuple[tuple[str, str], ...]
+    commands: tuple[str, ...]
+    expected: str
+    right: tuple[tuple[str, str], ...]
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
-    """A page; `text` is all of it, as `headrace explain` prints it."""
+    """A page; `text` is all of it, as `headrace explain` prints it. It has an example, or a session
+    where one file does not show the mistake, or neither."""
 
     code: str
     title: str
     meaning: str
     example: Example | None
+    session: Session | None
     text: str
 
 
@@ -53,10 +82,19 @@ def page(code: str) -> Page:
     if code not in codes():
         raise KeyError(code)
     text = files("headrace.dsl").joinpath("errors", f"{code}.md").read_text("utf-8")
-    match = _LAYOUT.fullmatch(text)
+    session = _SESSION.fullmatch(text)
+    match = session or _LAYOUT.fullmatch(text)
     if match is None or match["code"] != code:
         raise PageLayoutError(f"errors/{code}.md does not have the layout of errors/README.md")
     example = None
-    if match["wrong"] is not None:
+    if session is None and match["wrong"] is not None:
         example = Example(match["wrong"], match["expected"], match["right"])
-    return Page(code, match["title"], match["meaning"], example, text)
+    shown = _session(session) if session is not None else None
+    return Page(code, match["title"], match["meaning"], example, shown, text)
+
+
+def _session(match: re.Match[str]) -> Session:
+    commands = tuple(match["commands"].splitlines())
+    others = tuple(match["others"].splitlines()) if match["others"] is not None else commands
+    wrong, right = _FILE.findall(match["wrong"]), _FILE.findall(match["right"])
+    return Session(tuple(wrong), commands, match["expected"], tuple(right), others)
