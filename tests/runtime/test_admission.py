@@ -33,11 +33,11 @@ def test_nothing_is_refused_for_its_time_while_nothing_is_known() -> None:
 
 def test_who_would_wait_too_long_is_refused_and_told_when_to_come_again() -> None:
     made = admission(service=0.5, step=0.25)
-    assert made.refuses(0, 0, 2, 1.0) is None
-    refused = made.refuses(0, 0, 4, 1.0)
+    assert made.refuses(0, 0, 2, 1.25) is None  # a quarter more than it should take
+    refused = made.refuses(0, 0, 4, 1.25)
     assert refused is not None
-    assert refused.retry_after == pytest.approx(0.5)
-    assert refused.reason == "it would be answered in 1.5 s, and its deadline is in 1 s"
+    assert refused.retry_after == pytest.approx(0.625)
+    assert refused.reason == "it may take 1.88 s, and its deadline is in 1.25 s"
 
 
 def test_who_has_no_deadline_is_never_refused_for_his_time() -> None:

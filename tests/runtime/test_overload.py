@@ -1,12 +1,13 @@
 """Who waits, who runs, who is dropped and who refused: whole requests on a fake clock."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from headrace.compiler.plan import Batching, OnnxSegment, OpSegment, Queueing, Service
+from headrace.compiler.plan import Batching, OnnxSegment, OpSegment, Plan, Queueing, Service
 from headrace.compiler.policies import Priorities
 from headrace.runtime.admission import Intake
 from headrace.runtime.request import Code, Request
@@ -60,18 +61,27 @@ def start() -> Iterator["Start"]:
         one.close()
 
 
+class Timed(Simulation):
+    """A simulation whose `costs` may be changed."""
+
+    def __init__(
+        self, plan: Plan, workers: int, intake: Intake | None, costs: dict[str, float]
+    ) -> None:
+        self.costs: Callable[[str, int], float] = lambda name, _rows: costs[name]
+        super().__init__(
+            plan, workers=workers, intake=intake, cost=lambda name, rows: self.costs(name, rows)
+        )
+
+
 class Start:
     def __init__(self) -> None:
         self.opened: list[Simulation] = []
 
     def __call__(
         self, maker: PlanMaker, workers: int = 1, intake: Intake | None = None, **costs: float
-    ) -> Simulation:
-        known = {**COSTS, **costs}
+    ) -> Timed:
         plan = replace(maker.plan(), resources=getattr(maker, "resources", ()))
-        made = Simulation(
-            plan, workers=workers, intake=intake, cost=lambda name, _rows: known[name]
-        )
+        made = Timed(plan, workers, intake, {**COSTS, **costs})
         self.opened.append(made)
         return made
 
@@ -248,6 +258,25 @@ def test_the_bytes_of_inputs_in_flight_are_bounded(start: Start) -> None:
     never = ask(small)
     assert never.fault is not None
     assert never.fault.code is Code.INVALID
+
+
+@pytest.mark.parametrize("predict", [True, False])
+def test_with_half_as_much_again_as_it_can_do_nearly_all_it_does_is_in_time(
+    predict: bool, start: Start
+) -> None:
+    """Two workers, services of 0.5 to 1.5 s, three requests a second that are of use for 20 s."""
+    draw = random.Random(4)
+    simulation = start(Stages().stage("slow").chain("p", 0), 2, Intake(10_000, predict=predict))
+    simulation.costs = lambda _name, _rows: draw.uniform(0.5, 1.5)
+    asked: list[Outcome] = []
+    while len(asked) < 1500:
+        simulation.run(until=simulation.now + draw.expovariate(3.0))
+        asked.append(ask(simulation, deadline=simulation.now + 20.0))
+    seconds = simulation.now
+    simulation.run()
+    share = sum(one.fault is None for one in asked) / seconds / 2.0
+    assert share >= 0.95 if predict else share < 0.5
+    assert simulation.leftovers == {}
 
 
 # ---- priorities
