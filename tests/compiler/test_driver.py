@@ -14,6 +14,7 @@ from headrace.compiler.choose_schedule import ScheduleError
 from headrace.compiler.explain import explain, why_not
 from headrace.compiler.plan import CallStep, CheckStep, OnnxSegment, Plan, PythonSegment
 from headrace.compiler.plan_file import read, to_bytes, write
+from headrace.compiler.policies import Isolation, Priorities, Queueing, Service
 from headrace.dsl.diagnostic import CompileError, Severity
 from headrace.dsl.source import Source
 
@@ -252,3 +253,42 @@ def test_blocks_nested_too_deeply_are_a_mistake(folder: Path) -> None:
 def test_loading_a_plan_does_not_import_the_parser() -> None:
     program = "import sys, headrace.compiler.plan_file; sys.exit('lark' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_schedule_of_how_stages_are_served_reaches_the_plan(folder: Path) -> None:
+    text = TEXT.replace(
+        "triple { batch { max = 8, wait = 1ms }, device = sim }",
+        "triple { batch { max = 8 }, warmup = on, cache = 1MiB, resources { dsp = 2 } }\n"
+        "    double { warmup = on }\n"
+        "    halve { isolate = on, instances = 2, queue { size = 4 } }\n"
+        "    priority { levels = 3, default = 2 }\n"
+        "    resources { dsp = 2 }",
+    )
+    plan = compile_source(source(folder, text), schedule="server")
+    double, triple, halve = plan.segments[:3]
+    assert isinstance(triple, OnnxSegment)
+    assert isinstance(double, OnnxSegment)
+    assert isinstance(halve, PythonSegment)
+    assert triple.service == Service(cache=1 << 20, warmup=(1, 8), resources=(("dsp", 2),))
+    assert double.service.warmup == (1,)
+    assert (halve.service.isolation, halve.instances) == (Isolation(), 2)
+    assert (halve.is_class, halve.queueing) == (False, Queueing(4))
+    assert (plan.pipelines[0].priority, plan.resources) == (Priorities(3, 2), (("dsp", 2),))
+    assert read(to_bytes(plan)) == plan
+
+
+@pytest.mark.parametrize(
+    ("resources", "at"),
+    [("resources { dsp = 3 }", "dsp = 3"), ("", "dsp = 2")],
+    ids=["two totals", "more than there is"],
+)
+def test_pipelines_share_what_there_is_of_a_resource(folder: Path, resources: str, at: str) -> None:
+    text = TEXT.replace("device = sim }", "resources { dsp = 1 } }\n    resources { dsp = 1 }")
+    text += (
+        f'schedule each on "server" {{\n    triple {{ resources {{ dsp = 2 }} }}\n{resources}\n}}'
+    )
+    with pytest.raises(CompileError) as caught:
+        compile_source(source(folder, text), schedule="server")
+    (mistake,) = caught.value.diagnostics
+    assert (mistake.code, mistake.primary.span.text) == ("HR406", at)
+    assert [label.span.text for label in mistake.secondary] == ["dsp = 1"]
