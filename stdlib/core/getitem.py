@@ -59,7 +59,10 @@ def types(arguments: Sequence[Argument], dims: Dims) -> tuple[Type, ...]:
     found = tensor(arguments[0], "x", dims)
     named = sum(part != "..." for part in spec)
     if named > len(found.dims):
-        raise OpTypeError("x", f"a tensor of at least {named} axes, not {found}")
+        axes = len(found.dims)
+        raise OpTypeError(
+            "x", f"at most {axes} {'index' if axes == 1 else 'indices'}, not {named},"
+        )
     result: list[Dim] = []
     for part, dim in zip(spread(spec, len(found.dims)), found.dims, strict=True):
         size = dims.resolve(dim)
@@ -113,7 +116,10 @@ def sliced(part: Slice, size: Dim, dims: Dims) -> Dim:
 def reference(x: Item, spec: tuple[Part, ...], *indices: Item) -> Item:
     given = iter(indices)
     if isinstance(x, list):
-        return x[cast("int", index_of(spec[0], given))]  # of a list only one
+        index = index_of(spec[0], given)  # of a list only one
+        if not isinstance(index, slice) and not -len(x) <= index < len(x):
+            raise IndexError(f"index {index} is out of bounds for a list of {len(x)}")
+        return x[cast("int", index)]  # a slice is taken as well
     value = array(x)
     return scalar_or_array(value[tuple(index_of(part, given) for part in spec)])
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.language.programs import answers, source
+from tests.language.programs import answers, mistakes, source
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,16 @@ def test_items_of_unlike_shape_are_named_with_both_shapes() -> None:
         source(text), {"xs": [np.zeros(3, np.float32), np.zeros(2, np.float32)]}
     )
     assert "item 1 has shape [2], but item 0 has [3]" in failure
+
+
+def test_an_index_outside_of_a_list_is_named_with_how_many_there_are() -> None:
+    text = "pipeline p(xs: list<f32[_]>, i: i64) -> (y: f32[N]) { return y = xs[i] }\n"
+    items = [np.zeros(3, np.float32), np.ones(1, np.float32)]
+    last, failed = answers(source(text), {"xs": items, "i": -1}, {"xs": items, "i": 2})
+    assert last[0]["y"].tolist() == [1]
+    assert "index 2 is out of bounds for a list of 2" in failed[0]
+
+
+def test_more_indices_than_axes_are_counted() -> None:
+    (found,) = mistakes("pipeline p(x: f32[3, 4]) -> (y: f32) { return y = x[1, 2, 0] }\n")
+    assert found.message == "`x` is f32[3, 4], which takes at most 2 indices, not 3"
