@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,7 +19,7 @@ from headrace.compiler.pictures.scene import Card, Frame, Item, Look, Scene
 from headrace.compiler.pictures.svg import SVG, svg
 from headrace.compiler.plan import Plan
 from headrace.compiler.planner import plan_pipeline
-from headrace.compiler.policies import Batching
+from headrace.compiler.policies import Batching, Isolation, Priorities, Queueing, Service
 from headrace.compiler.profile import Machine, ModelTimes, Profile, StageTime, Timing
 from headrace.compiler.segments import Segments
 from headrace.dsl.types import DimVar, DType, ListType, TensorType
@@ -166,6 +167,28 @@ def test_cards_say_where_and_in_what_company_a_step_runs(graph: Graph) -> None:
     assert "batch up to 16, wait 2 ms, prefer [8, 16]" in read.lines
     assert titled(scene, "image.decode")[0].lines == ("3", "f32[3]")
     assert scene.frames[0].lines == ("segments 4 · copies 1 in, 1 out",)
+
+
+def test_cards_and_frames_say_how_they_are_served(graph: Graph) -> None:
+    service = Service(Priorities(3, 2), 64 << 20, (1, 16), threads=2)
+    isolated = Service(isolation=Isolation(2 << 30, 5.0))
+    settings = Settings(
+        "server",
+        (
+            ("read", StageSettings(instances=2, service=service)),
+            ("quads", StageSettings(instances=2, service=isolated)),
+        ),
+        queueing=Queueing(4, 0.5),
+        priority=Priorities(3, 2),
+    )
+    scene = plan_scene("p", planned(replace(graph, settings=settings)), ["p"], None)
+    read, quads = titled(scene, "read")[0], titled(scene, "quads")[0]
+    said = ("instances 2", "priorities 1 to 3, else 2", "cache 64 MiB", "warm-up 1, 16 rows")
+    assert read.lines[2:] == (*said, "threads 2")
+    assert quads.lines[2:] == ("instances 2", "own process, 2 GiB, 5 s a run")
+    assert quads.look is Look.FUNCTION
+    assert scene.frames[0].lines[0] == ("queue 4, reject after 500 ms · priorities 1 to 3, else 2")
+    assert ElementTree.fromstring(svg(scene)) is not None
 
 
 def test_cards_show_what_was_measured(graph: Graph) -> None:
