@@ -13,9 +13,12 @@ from ...dsl.diagnostic import Label
 from ...dsl.types import UNKNOWN, DType, ListType, OptionalType, TensorType
 from ...stdlib.dtypes import from_numpy, integer_range
 from ...stdlib.op import Argument, Literal, Op, OpTypeError
+from ..graph import FunctionCall, If, ModelCall, Region
+from ..rewrite import walk
 from .agree import adapt
 from .body import Body
 from .literals import LiteralError, typed
+from .merge import ArmResult, merge
 from .mismatch import made_here, named
 from .operands import BROKEN, Broken, Known, Operand, Single, collapsed, weak_number
 from .ops import apply_op, in_terms_of_arguments
@@ -40,6 +43,9 @@ BINARY: Final = MappingProxyType(
 )
 UNARY: Final = MappingProxyType({"-": "neg", "not": "not"})
 
+_DECIDES: Final = MappingProxyType({"and": False, "or": True})
+"""The value of the left side that decides alone."""
+
 _BOOL: Final = TensorType(DType.BOOL)
 
 # Any: numbers of either kind, which the callers have made sure of
@@ -61,7 +67,11 @@ _ON_NUMBERS: Final[MappingProxyType[str, Callable[[Any, Any], Any]]] = MappingPr
 
 
 def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operand:
-    left, right = body.single(expr.left), body.single(expr.right)
+    left, inner = body.single(expr.left), body.continued()
+    right = inner.single(expr.right)
+    if expr.op in _DECIDES and _calls_out(inner) and _is_flag(body, left) and _is_flag(body, right):
+        return _unless_decided(body, expr, left, ArmResult(inner, right, expr.right.span), names)
+    body.nodes.extend(inner.nodes)
     op = body.catalog.op(f"math.{BINARY[expr.op]}")
     if isinstance(left, Broken) or isinstance(right, Broken):
         return BROKEN
@@ -96,6 +106,27 @@ def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operan
             help=_cast_help(expr, left, right),
         )
     return BROKEN
+
+
+def _calls_out(body: Body) -> bool:
+    """Whether a region runs a model or a function."""
+    region = Region((), tuple(body.nodes), ())
+    return any(isinstance(node.kind, ModelCall | FunctionCall) for node in walk(region))
+
+
+def _is_flag(body: Body, single: Single) -> bool:
+    return body.resolve(single.type) == _BOOL
+
+
+def _unless_decided(
+    body: Body, expr: ast.Binary, left: Single, right: ArmResult, names: tuple[str, ...]
+) -> Operand:
+    """Make an `if` of `and` or `or`: what the left side decides alone runs nothing on the right."""
+    decided = _DECIDES[expr.op]
+    known = ArmResult(body.inside(), Known(decided, _BOOL), expr.left.span)
+    arms = (known, right) if decided else (right, known)
+    inputs = (body.value(left, expr.left.span, "condition"),)
+    return merge(body, If(), inputs, arms, expr.span, expr.op, names)
 
 
 def lower_unary(body: Body, expr: ast.Unary, names: tuple[str, ...]) -> Operand:
