@@ -16,6 +16,10 @@ class Totals:
     pipelines: Mapping[tuple[str, str], PipelineCounts]
     stages: Mapping[str, StageCounts]
 
+    def snapshot(self) -> Snapshot:
+        """Return them as of one engine; of an app, whose pipelines have one version at a time."""
+        return Snapshot(tuple(self.pipelines.values()), tuple(self.stages.values()))
+
 
 def total(snapshots: Iterable[tuple[str, Snapshot]], before: Totals | None = None) -> Totals:
     """Add what engines have counted, each with its version, to what there was."""

@@ -1,8 +1,8 @@
 """Compile a source, load a plan: an app is its pipelines as functions.
 
-A call runs in the caller's thread, on an engine whose models may use all cores. `submit` and
-`aio` hand requests to workers, one a core, that use one core each; as the two want different
-sessions they are two engines, and the second is made at the first `submit`.
+A call runs in the caller's thread, on an engine whose models may use all cores; `submit` and `aio`
+hand requests to workers (`loaded.py`). `update` puts another plan in the place of the one that
+answers, while it does.
 """
 
 import os
@@ -18,12 +18,15 @@ from .compiler.plan import Plan
 from .dsl.diagnostic import Diagnostic
 from .dsl.read import read_source
 from .dsl.source import Source
+from .loaded import Loaded
 from .pipeline import Pipeline
 from .runtime.engine import Engine, EngineConfig
 from .runtime.load import Progress
 from .runtime.metrics import Snapshot
 from .runtime.record import Record
+from .runtime.repository.counts import Totals, total
 from .runtime.request import RequestError
+from .runtime.shared import Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,28 +105,27 @@ class App:
         cores = len(os.sched_getaffinity(0))
         count = workers if workers is not None else cores
         threads = intra_op_threads or max(1, cores // count)
-        self._shared = EngineConfig(count, threads, tensorrt=tensorrt)
-        alone = EngineConfig(1, intra_op_threads or cores, tensorrt=tensorrt)
-        self._same = alone.intra_op_threads == self._shared.intra_op_threads
-        self._engine = Engine(plan, self._shared if self._same else alone, progress=progress)
-        self._workers = self._engine if self._same else None
-        self._starting = threading.Lock()
-        self._pipelines = {
-            pipeline.name: Pipeline(pipeline.name, self._engine, self.workers_engine)
-            for pipeline in plan.pipelines
-        }
-        for name, pipeline in self._pipelines.items():
-            if not hasattr(type(self), name):
-                setattr(self, name, pipeline)  # found without a detour at every call
+        self._together = EngineConfig(count, threads, tensorrt=tensorrt)
+        self._alone = EngineConfig(1, intra_op_threads or cores, tensorrt=tensorrt)
+        self._shared = Shared()
+        self._updating = threading.Lock()
+        self._finishing: dict[Loaded, threading.Thread] = {}
+        self._before: Totals | None = None
+        self._pipelines: dict[str, Pipeline] = {}
+        self._loaded = self._load(plan, progress)
+        self._bind()
 
     @property
     def plan(self) -> Plan:
-        return self._engine.plan
+        return self._loaded.plan
 
     @property
     def metrics(self) -> tuple[Snapshot, ...]:
-        """What the engines have counted: of calls, and of what was submitted if that is apart."""
-        return tuple(engine.metrics for engine in self._engines())
+        """What the engines have counted: of calls, and of what was submitted if that is apart;
+        after an update then what those before have, which are closed."""
+        before = self._before
+        gone = () if before is None else (before.snapshot(),)
+        return (*self._loaded.metrics, *gone)
 
     def __getitem__(self, name: str) -> Pipeline:
         if name not in self._pipelines:
@@ -152,26 +154,74 @@ class App:
         lines = [f"    {pipeline.signature}" for pipeline in self._pipelines.values()]
         return "\n".join(["App(", *lines, ")"])
 
+    def update(
+        self,
+        source: "str | os.PathLike[str] | bytes | Plan | CompiledPlan",
+        progress: Progress | None = None,
+    ) -> None:
+        """Let another plan answer, given as to `load`. Returns when calls go to it.
+
+        No call fails: those under way, and sequences that live, end on the plan before, which is
+        closed then. What cannot be loaded raises, and changes nothing. Pipelines that the new plan
+        lacks answer no more (Fault UNAVAILABLE).
+        """
+        plan = _plan(source)
+        with self._updating:
+            loaded, before = self._load(plan, progress), self._loaded
+            if before.has_workers:
+                loaded.workers()
+            self._loaded = loaded
+            self._bind()
+            thread = threading.Thread(
+                target=self._finish, args=(before,), name="headrace-finish", daemon=True
+            )
+            self._finishing[before] = thread
+            thread.start()
+
     def close(self) -> None:
         """Take no more requests, wait for those under way, give everything back."""
-        with self._starting:
-            for engine in self._engines():
-                engine.drain()
-                engine.close()
+        with self._updating:
+            self._loaded.drain()
+            self._loaded.close()
+            finishing = dict(self._finishing)
+        for loaded, thread in finishing.items():
+            for sequences in loaded.engine.sequences.values():
+                sequences.close()
+            thread.join()
 
     def workers_engine(self) -> Engine:
         """Return the engine that submitted requests run on."""
-        if self._workers is None:
-            with self._starting:
-                if self._workers is None:
-                    self._workers = Engine(
-                        self.plan, self._shared, sequences=self._engine.sequences
-                    )
-        return self._workers
+        return self._loaded.workers()
 
-    def _engines(self) -> list[Engine]:
-        workers = self._workers
-        return [self._engine] if workers is None or self._same else [self._engine, workers]
+    def _load(self, plan: Plan, progress: Progress | None) -> Loaded:
+        return Loaded(plan, self._alone, self._together, self._shared, progress)
+
+    def _bind(self) -> None:
+        """Let the pipelines of the plan answer."""
+        names = [pipeline.name for pipeline in self.plan.pipelines]
+        known = self._pipelines
+        for name in names:
+            if name in known:
+                known[name].bind(self._loaded)
+        self._pipelines = {
+            name: known[name] if name in known else Pipeline(name, self._loaded) for name in names
+        }
+        for name in known:
+            if name not in self._pipelines:
+                self.__dict__.pop(name, None)
+        for name, pipeline in self._pipelines.items():
+            if not hasattr(type(self), name):
+                setattr(self, name, pipeline)  # found without a detour at every call
+
+    def _finish(self, loaded: Loaded) -> None:
+        """Close a plan that was replaced, when nothing is under way on it."""
+        loaded.finish()
+        for pipeline in self._pipelines.values():
+            pipeline.forget(loaded)
+        with self._updating:
+            self._before = total([("", one) for one in loaded.metrics], self._before)
+            del self._finishing[loaded]
+        loaded.close()
 
     def _unknown(self, name: str) -> str:
         near = get_close_matches(name, self._pipelines, 1)

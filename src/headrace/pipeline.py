@@ -4,34 +4,75 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
+from .loaded import Loaded
 from .runtime.accept import show_signature
-from .runtime.engine import Engine
 from .runtime.record import Record, record_type
-from .runtime.request import InSequence, RequestError
+from .runtime.request import EngineClosed, InSequence, RequestError
+from .runtime.streams import Stream
 from .sequence import Sequence
 from .stdlib.op import Item
 
 OPTIONS = ("timeout", "outputs", "priority")
+Started = TypeVar("Started")
+
 _KEPT = 32  # types of results for different `outputs`
+
+
+class Bound:
+    """A pipeline of a plan that is loaded; `own` are its inputs that are called as an option is."""
+
+    __slots__ = ("_narrowed", "engine", "loaded", "own", "prepared", "record")
+
+    def __init__(self, name: str, loaded: Loaded) -> None:
+        self.loaded, self.engine = loaded, loaded.engine
+        self.prepared = self.engine.pipeline(name)
+        plan = self.prepared.plan
+        self.record = record_type(name, [field.name for field in plan.results])
+        self.own = {parameter.field.name for parameter in plan.parameters}.intersection(OPTIONS)
+        self._narrowed: dict[tuple[str, ...], type[Record]] = {}
+
+    def deadline(self, timeout: Any) -> float | None:  # Any: as in a call
+        """Return when a time limit that begins now is over."""
+        return None if timeout is None else self.engine.config.clock() + timeout
+
+    def make(self, wanted: tuple[str, ...] | None, answer: Mapping[str, Item]) -> Record:
+        """Return an answer as callers see it."""
+        if wanted is None:
+            return self.record(answer.values())
+        made = self._narrowed.get(wanted) or record_type(self.prepared.plan.name, wanted)
+        if len(self._narrowed) < _KEPT:
+            self._narrowed[wanted] = made
+        return made(answer.values())
+
+    def keeps(self, sequence: InSequence) -> bool:
+        """Whether that sequence lives here."""
+        kept = self.prepared.sequences
+        return kept is not None and kept.knows(sequence.id)
 
 
 class Pipeline:
     """One pipeline as a function of its inputs."""
 
-    def __init__(self, name: str, engine: Engine, workers: Callable[[], Engine]) -> None:
-        """`engine` answers calls, that of `workers` what is submitted."""
-        self._engine, self._workers = engine, workers
-        self._prepared = engine.pipeline(name)
-        plan = self._prepared.plan
+    def __init__(self, name: str, loaded: Loaded) -> None:
         self.__name__ = name
-        self.__doc__ = self.signature = show_signature(plan)
-        self._record = record_type(name, [field.name for field in plan.results])
-        self._narrowed: dict[tuple[str, ...], type[Record]] = {}
-        inputs = {parameter.field.name for parameter in plan.parameters}
-        self._own = inputs.intersection(OPTIONS)
+        self._finishing: tuple[Bound, ...] = ()
+        self._bound = Bound(name, loaded)
+        self.__doc__ = self.signature = show_signature(self._bound.prepared.plan)
+
+    def bind(self, loaded: Loaded) -> None:
+        """Let another plan answer from now on; sequences that live end on the one before."""
+        before, bound = self._bound, Bound(self.__name__, loaded)
+        if before.prepared.sequences is not None:
+            self._finishing = (before, *self._finishing)
+        self._bound = bound
+        self.__doc__ = self.signature = show_signature(bound.prepared.plan)
+
+    def forget(self, loaded: Loaded) -> None:
+        """Let nothing more go to a plan on which nothing lives any more."""
+        self._finishing = tuple(one for one in self._finishing if one.loaded is not loaded)
 
     def __call__(
         self,
@@ -46,8 +87,12 @@ class Pipeline:
         feeds only others does not run. An input that has the name of an option is the input.
         """
         if timeout is None and outputs is None:
-            answer = self._engine.run(self._prepared, inputs)
-            return self._record(answer.values())
+            bound = self._bound
+            try:
+                return bound.record(bound.engine.run(bound.prepared, inputs).values())
+            except EngineClosed:
+                if bound is self._bound:
+                    raise
         return self.call_in(None, inputs, timeout, outputs)
 
     def submit(
@@ -97,12 +142,14 @@ class Pipeline:
         timeout: Any,  # Any: as in a call
     ) -> Iterator[Record]:
         """Answer a request, of a sequence or of none, one record after the other."""
-        if "timeout" in self._own and timeout is not None:
-            inputs["timeout"], timeout = timeout, None
-        clock = self._engine.config.clock
-        deadline = None if timeout is None else clock() + timeout
-        emitted = self._engine.stream(self._prepared, inputs, deadline, sequence)
-        return (self._record(one.values()) for one in emitted)
+        timeout, _, _ = self._options(inputs, timeout, None, None)
+
+        def start(bound: Bound) -> Iterator[Record]:
+            deadline = bound.deadline(timeout)
+            emitted = bound.engine.stream(bound.prepared, inputs, deadline, sequence)
+            return (bound.record(one.values()) for one in emitted)
+
+        return self._started(sequence, start)
 
     def aio_stream(
         self,
@@ -127,16 +174,21 @@ class Pipeline:
     ) -> AsyncGenerator[Record]:
         """Answer a request, of a sequence or of none, in worker threads, for `async for`."""
         timeout, _, priority = self._options(inputs, timeout, None, priority)
-        engine, loop, ready = self._workers(), asyncio.get_running_loop(), asyncio.Event()
-        opened = engine.open_stream(
-            engine.pipeline(self.__name__),
-            inputs,
-            partial(self._make, None),
-            partial(loop.call_soon_threadsafe, ready.set),
-            deadline=None if timeout is None else engine.config.clock() + timeout,
-            priority=priority or 0,
-            sequence=sequence,
-        )
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+
+        def start(bound: Bound) -> Stream[Record]:
+            engine = bound.loaded.workers()
+            return engine.open_stream(
+                engine.pipeline(self.__name__),
+                inputs,
+                partial(bound.make, None),
+                partial(loop.call_soon_threadsafe, ready.set),
+                deadline=bound.deadline(timeout),
+                priority=priority or 0,
+                sequence=sequence,
+            )
+
+        opened = self._started(sequence, start)
         try:
             while not opened.over:
                 for record in opened.take():
@@ -152,7 +204,8 @@ class Pipeline:
 
         `id` is its name, None for one that no other sequence has.
         """
-        if self._prepared.sequences is None:
+        kept = self._bound.prepared.sequences
+        if kept is None:
             raise RequestError(
                 f"`{self.__name__}` keeps nothing from one request to the next: it is not "
                 "`per sequence`",
@@ -163,8 +216,7 @@ class Pipeline:
             raise TypeError(f"the id of a sequence is a number or a text, not {id!r}")
         if id is None:
             unique = uuid4()
-            numbered = self._prepared.sequences.numbered
-            id = unique.int % (1 << 64) if numbered else unique.hex
+            id = unique.int % (1 << 64) if kept.numbered else unique.hex
         return Sequence(self, id)
 
     def call_in(
@@ -177,9 +229,13 @@ class Pipeline:
         """Answer a request, of a sequence or of none, in this thread."""
         timeout, outputs, _ = self._options(inputs, timeout, outputs, None)
         wanted = None if outputs is None else _names(outputs)
-        deadline = None if timeout is None else self._engine.config.clock() + timeout
-        answer = self._engine.run(self._prepared, inputs, wanted, deadline, sequence)
-        return self._make(wanted, answer)
+
+        def start(bound: Bound) -> Record:
+            deadline = bound.deadline(timeout)
+            answer = bound.engine.run(bound.prepared, inputs, wanted, deadline, sequence)
+            return bound.make(wanted, answer)
+
+        return self._started(sequence, start)
 
     def submit_in(
         self,
@@ -192,32 +248,53 @@ class Pipeline:
         """Answer a request, of a sequence or of none, in a worker thread."""
         timeout, outputs, priority = self._options(inputs, timeout, outputs, priority)
         wanted = None if outputs is None else _names(outputs)
-        engine = self._workers()
-        return engine.dispatch(
-            engine.pipeline(self.__name__),
-            inputs,
-            partial(self._make, wanted),
-            outputs=wanted,
-            deadline=None if timeout is None else engine.config.clock() + timeout,
-            priority=priority or 0,
-            sequence=sequence,
-        )
+
+        def start(bound: Bound) -> "Future[Record]":
+            engine = bound.loaded.workers()
+            return engine.dispatch(
+                engine.pipeline(self.__name__),
+                inputs,
+                partial(bound.make, wanted),
+                outputs=wanted,
+                deadline=bound.deadline(timeout),
+                priority=priority or 0,
+                sequence=sequence,
+            )
+
+        return self._started(sequence, start)
 
     def end_sequence(self, id: int | str) -> None:
         """Forget what is kept for a sequence."""
-        if self._prepared.sequences is not None:
-            self._prepared.sequences.end(id)
+        for bound in (self._bound, *self._finishing):
+            if bound.prepared.sequences is not None:
+                bound.prepared.sequences.end(id)
 
     def __repr__(self) -> str:
         return f"<pipeline {self.signature}>"
 
-    def _make(self, wanted: tuple[str, ...] | None, answer: Mapping[str, Item]) -> Record:
-        if wanted is None:
-            return self._record(answer.values())
-        made = self._narrowed.get(wanted) or record_type(self.__name__, wanted)
-        if len(self._narrowed) < _KEPT:
-            self._narrowed[wanted] = made
-        return made(answer.values())
+    def _started(self, sequence: InSequence | None, start: Callable[[Bound], Started]) -> Started:
+        """Start a request where it belongs; anew when that has been replaced in between."""
+        tried: Bound | None = None
+        while True:
+            bound = self._bound
+            if sequence is not None and self._finishing:
+                bound = self._of_sequence(sequence)
+            try:
+                return start(bound)
+            except EngineClosed:
+                if bound is tried or bound is self._bound:
+                    raise
+                tried = bound
+
+    def _of_sequence(self, sequence: InSequence) -> Bound:
+        """Return where a sequence lives; one that is started anew lives with the newest plan."""
+        for bound in self._finishing:
+            if bound.keeps(sequence):
+                if not sequence.start:
+                    return bound
+                if bound.prepared.sequences is not None:
+                    bound.prepared.sequences.end(sequence.id)
+        return self._bound
 
     def _options(
         self,
@@ -227,10 +304,11 @@ class Pipeline:
         priority: Any,  # Any: likewise
     ) -> tuple[Any, Any, Any]:  # Any: likewise
         """Give back to the inputs what has the name of one."""
-        if not self._own:
+        own = self._bound.own
+        if not own:
             return timeout, outputs, priority
         given = {"timeout": timeout, "outputs": outputs, "priority": priority}
-        for name in self._own:
+        for name in own:
             if given[name] is not None:
                 inputs[name] = given[name]
                 given[name] = None

@@ -1,0 +1,82 @@
+"""A plan, loaded for an app: one engine for calls, and one for what is submitted.
+
+A call may use all cores for one run of a model, workers one core each; as the two want different
+sessions they are two engines, and the second is made at the first `submit`.
+"""
+
+import threading
+
+from .compiler.plan import Plan
+from .runtime.engine import Engine, EngineConfig
+from .runtime.load import Progress
+from .runtime.metrics import Snapshot
+from .runtime.shared import Shared
+
+
+class Loaded:
+    """`alone` is the configuration for calls, `together` that of what is submitted."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        alone: EngineConfig,
+        together: EngineConfig,
+        shared: Shared,
+        progress: Progress | None = None,
+    ) -> None:
+        self.plan = plan
+        self._together, self._shared = together, shared
+        same = alone.intra_op_threads == together.intra_op_threads
+        self.engine = Engine(
+            plan, together if same else alone, progress=progress, shared=self._shared
+        )
+        self._workers = self.engine if same else None
+        self._starting = threading.Lock()
+
+    def workers(self) -> Engine:
+        """Return the engine that submitted requests run on."""
+        if self._workers is None:
+            with self._starting:
+                if self._workers is None:
+                    self._workers = Engine(
+                        self.plan,
+                        self._together,
+                        sequences=self.engine.sequences,
+                        shared=self._shared,
+                    )
+        return self._workers
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether anything was submitted, or could be without loading."""
+        return self._workers is not None
+
+    @property
+    def metrics(self) -> tuple[Snapshot, ...]:
+        """What the engines have counted: of calls, and of what was submitted if that is apart."""
+        return tuple(engine.metrics for engine in self._engines())
+
+    def finish(self) -> None:
+        """Let the sequences that live end, take nothing new, and close."""
+        for sequences in self.engine.sequences.values():
+            sequences.retire()
+        for sequences in self.engine.sequences.values():
+            sequences.wait_until_empty()
+        self.drain()
+
+    def drain(self) -> None:
+        """Take nothing new, wait for what is under way."""
+        for engine in self._engines():
+            engine.drain()
+
+    def close(self) -> None:
+        """Give everything back; `drain` first to finish what is under way."""
+        for engine in self._engines():
+            engine.close()
+
+    def _engines(self) -> list[Engine]:
+        with self._starting:
+            workers = self._workers
+        if workers is None or workers is self.engine:
+            return [self.engine]
+        return [self.engine, workers]

@@ -1,0 +1,153 @@
+"""An app whose plan is replaced while it is called."""
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.compiler.plan import Plan
+from headrace.runtime.request import Code, Fault
+from tests.runtime.repository.plans import GATES, LoadGate, adding, stopping, summing
+from tests.runtime.repository.test_shared import run_all, sessions
+
+STREAM = """\
+pipeline count(n: i64) -> stream (i: i64) {
+    _ = loop (at: i64 = n + START) max 3 {
+        emit i = at
+        next at = at + 1
+    }
+}
+"""
+
+
+@pytest.fixture(params=[1, 2], ids=["one engine", "two engines"])
+def load(request: pytest.FixtureRequest) -> Iterator[Callable[[Plan | str], headrace.App]]:
+    apps: list[headrace.App] = []
+
+    def begin(plan: Plan | str) -> headrace.App:
+        threads = 1 if request.param == 1 else None
+        apps.append(headrace.load(plan, workers=request.param, intra_op_threads=threads))
+        return apps[-1]
+
+    yield begin
+    for gate in GATES.values():
+        gate.open()
+    GATES.clear()
+    for app in apps:
+        app.close()
+
+
+def settled() -> None:
+    """Wait until what was replaced is closed."""
+    for thread in threading.enumerate():
+        if thread.name == "headrace-finish":
+            thread.join(20)
+
+
+Load = Callable[[Plan | str], headrace.App]
+
+
+def test_another_plan_answers_and_what_was_held_of_the_app_goes_on(load: Load) -> None:
+    app = load(adding(1.0))
+    held = app.p
+    assert (held(x=[0.0]).y, held.submit(x=[0.0]).result().y) == ([1.0], [1.0])
+    app.update(adding(2.0))
+    assert (held(x=[0.0]).y, held.submit(x=[0.0]).result().y) == ([2.0], [2.0])
+    assert app.p is held
+    assert app.plan.segments == adding(2.0).segments
+    settled()
+    assert sum(one.pipeline("p").successes for one in app.metrics) == 4
+
+
+def test_a_plan_that_cannot_be_loaded_changes_nothing(load: Load) -> None:
+    app = load(adding(1.0))
+    GATES["bad"] = LoadGate(broken=True, shut=False)
+    with pytest.raises(Exception, match="no such weights"):
+        app.update(adding(2.0, gate="bad"))
+    assert app.p(x=[0.0]).y == [1.0]
+
+
+def test_no_call_fails_while_plans_are_replaced(load: Load) -> None:
+    app = load(adding(1.0))
+    stop = threading.Event()
+    answers: list[float] = []
+
+    def call() -> None:
+        while not stop.is_set():
+            answers.append(float(app.p(x=[0.0]).y[0]))
+
+    def submit() -> None:
+        while not stop.is_set():
+            answers.append(float(app.p.submit(x=[0.0]).result(20).y[0]))
+
+    def change() -> None:
+        try:
+            for amount in range(20):
+                app.update(adding(float(amount % 3)))
+        finally:
+            stop.set()
+
+    run_all([change, call, call, submit, submit])
+    settled()
+    assert set(answers) <= {0.0, 1.0, 2.0}
+    assert sum(one.pipeline("p").successes for one in app.metrics) == len(answers)
+
+
+def test_a_call_under_way_ends_on_the_plan_it_began_on(load: Load) -> None:
+    gate = GATES["run"] = LoadGate()
+    app = load(stopping("run"))
+    running = app.p.submit(x=[5.0])
+    gate.entered()
+    app.update(adding(1.0))
+    assert app.p(x=[5.0]).y == [6.0]
+    gate.open()
+    assert running.result(20).y == [5.0]
+
+
+def test_a_sequence_ends_on_the_plan_it_began_on(load: Load) -> None:
+    app = load(summing(0.0))
+    old, other = app.sum.sequence(1), app.sum.sequence(2)
+    assert old(x=1.0).total == 1.0
+    app.update(summing(100.0))
+    assert other(x=1.0).total == 101.0
+    assert old.submit(x=1.0).result(20).total == 2.0
+    assert old.last(x=1.0).total == 3.0
+    settled()
+    assert old(x=1.0).total == 101.0
+    assert other(x=1.0).total == 102.0
+
+
+def test_a_stream_under_way_ends_on_the_plan_it_began_on(load: Load) -> None:
+    app = load(STREAM.replace("START", "0"))
+    stream = app.count.stream(n=0)
+    first = next(stream)
+    app.update(STREAM.replace("START", "50"))
+    assert [record.i for record in (first, *stream)] == [0, 1, 2]
+    assert [record.i for record in app.count.stream(n=0)] == [50, 51, 52]
+
+
+def test_pipelines_come_and_go_with_the_plan(load: Load) -> None:
+    app = load(adding(1.0, name="p"))
+    held = app.p
+    app.update(adding(1.0, name="q"))
+    assert app.q(x=np.zeros(1, np.float32)).y == [1.0]
+    settled()
+    with pytest.raises(Fault) as caught:
+        held(x=[0.0])
+    assert caught.value.code is Code.UNAVAILABLE
+    with pytest.raises(AttributeError, match="no pipeline `p`"):
+        _ = app.p
+
+
+def test_models_that_both_plans_have_are_in_memory_once_and_the_others_go() -> None:
+    before = weakref.WeakSet(sessions())
+    with headrace.load(adding(1.0), workers=1) as app:
+        app.update(adding(1.0, name="q"))
+        app.update(adding(2.0))
+        settled()
+        gc.collect()
+        assert len([one for one in sessions() if one not in before]) == 1
