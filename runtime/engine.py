@@ -468,7 +468,7 @@ class Engine:
         if isinstance(error, EngineClosed):
             raise error  # nothing of it was done here, so nothing is counted here
         fault = own_fault(error, pipeline.plan.name)
-        self._metrics.tally().pipelines[pipeline.index].fail(fault.code.value)
+        self._metrics.tally().pipelines[pipeline.index].end(fault)
         if fault is error:
             raise fault
         raise fault from error

@@ -107,6 +107,15 @@ def _pipelines(pipelines: Mapping[tuple[str, str], PipelineCounts]) -> Iterator[
         for (place, reason), count in pipeline.fallbacks.items():
             fallbacks.add_metric((*model, place, reason), count)
     yield fallbacks
+    dropped = CounterMetricFamily(
+        "headrace_dropped_by_deadline",
+        "Requests given up before their deadline, by the stage that they waited for",
+        labels=(*_MODEL, "stage"),
+    )
+    for model, pipeline in pipelines.items():
+        for stage, count in pipeline.dropped.items():
+            dropped.add_metric((*model, stage), count)
+    yield dropped
 
 
 def _microseconds(seconds: float) -> int:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from .request import Dropped, Fault
+
 Key = TypeVar("Key", int, str, tuple[str, str])
 
 Counts = TypeVar("Counts", "StageCounts", "PipelineCounts")
@@ -40,7 +42,7 @@ class StageCell:
 class PipelineCell:
     """One thread's counts of one pipeline."""
 
-    __slots__ = ("duration", "failures", "fallbacks", "queue", "successes")
+    __slots__ = ("dropped", "duration", "failures", "fallbacks", "queue", "successes")
 
     def __init__(self) -> None:
         self.successes = 0
@@ -48,10 +50,18 @@ class PipelineCell:
         self.queue = 0.0
         self.failures: dict[str, int] = {}
         self.fallbacks: dict[tuple[str, str], int] = {}
+        self.dropped: dict[str, int] = {}
 
     def fall_back(self, place: str, code: str) -> None:
         """Count one row of a `try` that went to its `else`, and why."""
         self.fallbacks[place, code] = self.fallbacks.get((place, code), 0) + 1
+
+    def end(self, fault: Fault) -> None:
+        """Count one failed request, and where it was given up if it was."""
+        self.fail(fault.code.value)
+        if isinstance(fault, Dropped):
+            stage = fault.stage or ""
+            self.dropped[stage] = self.dropped.get(stage, 0) + 1
 
     def fail(self, code: str) -> None:
         """Count one failed request by its code's value."""
@@ -94,7 +104,9 @@ class StageCounts:
 class PipelineCounts:
     """`duration_seconds` sums the time of successful requests, `queue_seconds` the part of it
     spent waiting to start; `failures` maps a code to its count, `fallbacks` the place
-    of a `try` and the code of the fault to the rows that went to its `else`."""
+    of a `try` and the code of the fault to the rows that went to its `else`. `dropped` counts
+    requests given up before their deadline, as they could not have been answered by then, by the
+    stage that they waited for ("" before they were started)."""
 
     name: str
     successes: int = 0
@@ -105,6 +117,7 @@ class PipelineCounts:
     fallbacks: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     cache_hits: int = 0
     cache_misses: int = 0
+    dropped: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +192,7 @@ def _pipeline(name: str, cells: Sequence[PipelineCell], pending: int) -> Pipelin
         failures,
         pending,
         _sum([dict(cell.fallbacks) for cell in cells]),
+        dropped=_sum([dict(cell.dropped) for cell in cells]),
     )
 
 

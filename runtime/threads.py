@@ -299,7 +299,7 @@ def count_outcome(tally: Tally, task: Task, outcome: "dict[str, Item] | Fault", 
     """Count a finished request, and take its time into its pipeline's mean."""
     cell = tally.pipelines[task.pipeline.index]
     if isinstance(outcome, Fault):
-        cell.fail(outcome.code.value)
+        cell.end(outcome)
         return
     cell.successes += 1
     cell.duration += now - task.admitted

@@ -11,7 +11,8 @@ import pytest
 
 from headrace.compiler.plan import Batching, EachStep, Queueing
 from headrace.runtime.engine import Engine, EngineConfig
-from headrace.runtime.request import Code, Fault, Request, RequestError, Response
+from headrace.runtime.forecast import START
+from headrace.runtime.request import Code, Dropped, Fault, Request, RequestError, Response
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields, kind, place
 
 GATED = """
@@ -251,6 +252,24 @@ def test_a_shorter_limit_that_comes_later_is_told_in_time(gate: Gate) -> None:
     assert error.code is Code.DEADLINE
     gate.opened.set()
     assert number(busy.result(10)) == 2
+    engine.close()
+
+
+def test_what_cannot_finish_is_dropped_and_counted(gate: Gate) -> None:
+    gate.opened.set()
+    engine = opened(gated())
+    now = engine.config.clock
+    assert number(engine.submit(asking(1.0, deadline=now() + 60)).result(10)) == 2
+    forecast = engine._workers_started()._scheduler._forecasts[0]  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType] no clock to wait by
+    assert forecast is not None
+    for _ in range(64):
+        forecast.answered({START: 0.0}, 30.0)
+    for _ in range(64):
+        forecast.answered({START: 0.0}, 30.0)
+    with pytest.raises(Dropped, match="takes 30 s at the least"):
+        engine.submit(asking(1.0, deadline=now() + 20))
+    counts = engine.metrics.pipeline("p")
+    assert (counts.dropped, counts.failures) == ({"": 1}, {"deadline": 1})
     engine.close()
 
 
