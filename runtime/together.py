@@ -16,11 +16,7 @@ class Together:
         if len(self._blocks) == 1:  # what the others gave is not wanted
             results = yield from self._blocks[0].run((), slots, group, None)
         else:
-            # A walk that is not needed any more may begin late: it must not see what is done here
-            # by then.
-            outer = tuple(slots)
-            results = yield Fork(
-                [block.run((), outer, group, None) for block in self._blocks], group
-            )
+            flows = [block.run((), slots, group, None) for block in self._blocks]
+            results = yield Fork(flows, group)
         for slot, column in zip(self._outputs, results, strict=True):
             slots[slot] = column

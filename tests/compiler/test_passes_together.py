@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headrace.compiler.agree_sizes import rows_flow
 from headrace.compiler.explain_graph import explain_graph
 from headrace.compiler.graph import (
     Check,
@@ -222,6 +223,32 @@ def test_small_models_wait_in_their_queues_at_the_same_time() -> None:
     queued = replace(graph, settings=Settings(stages=(("m", waiting), ("n", waiting))))
     assert not ran(graph).changed
     assert shaped(queued) == [[["m"], ["n"]]]
+
+
+def test_what_is_not_worth_a_hop_hides_no_arms_beside_it() -> None:
+    make = Toys()
+    x = make.param("x", ROW)
+    make.define("small", layer(0))
+    small = make.call("small", x)
+    both = make.pure("both", make.pure("a", x), make.pure("b", x))
+    assert shaped(make.graph(small, both)) == ["small", [["a"], ["b"]], "both"]
+
+
+def test_rows_go_through_arms_from_queue_to_queue() -> None:
+    make = Toys()
+    first = make.pure("first", make.param("x", ROW))
+    both = make.pure("both", make.pure("a", first), make.pure("b", first))
+    graph = ran(make.graph(both)).graph
+    calls = [node for node in walk(graph.body) if not node.regions]
+    names = {
+        node.stage: [one.stage for one in found] for node, found in rows_flow(graph, calls).items()
+    }
+    assert names == {
+        "first": ["a", "b"],
+        "a": ["first", "both"],
+        "b": ["first", "both"],
+        "both": ["a", "b"],
+    }
 
 
 def test_functions_that_are_not_pure_keep_their_order() -> None:

@@ -65,11 +65,17 @@ import meeting
 def left(x):
     meeting.barrier.wait(20)
     assert meeting.opened.wait(20)
+    meeting.left.set()
     return x
 
 def right(x):
     meeting.barrier.wait(20)
     raise ValueError("right")
+
+def held(x):
+    meeting.entered.set()
+    assert meeting.left.wait(20)
+    return x
 """
 CLOCK = """
 import meeting
@@ -513,20 +519,24 @@ def test_a_request_that_is_cancelled_just_before_it_forks_runs_no_branch(
 def test_a_branch_that_is_not_needed_any_more_ends_after_the_stage_that_it_is_at(
     meeting: ModuleType,
 ) -> None:
-    meeting.opened = threading.Event()  # type: ignore[attr-defined]
+    """`right` fails while `left` runs, and the request goes on with an `else` that is held until
+    `left` has returned: what would follow that in its arm must not run."""
+    for name in ("entered", "opened", "left"):
+        setattr(meeting, name, threading.Event())
     maker = Toys(LATCH)
+    held = maker.python("held", LATCH, F32, Y32)
     left = arm(call(0, [0], [1]), call(3, [1], [2]), result=2)
     right = arm(call(1, [0], [1]), result=1)
-    maker.pipeline(
-        "p",
-        F32,
-        Y32,
-        block([0], [together(left, right, outputs=(1, 2)), call(2, [1, 2], [3])], [3]),
-    )
+    fork = together(left, right, outputs=(1, 2))
+    body = block([], [fork, call(2, [1, 2], [3])], [3], captures=[(0, 0)])
+    orelse = block([], [call(held, [0], [1])], [1], captures=[(0, 0)])
+    step = TryStep(body, orelse, None, (1,), place(7))
+    maker.pipeline("p", F32, Y32, block([0], [step], [1]))
     engine = Engine(maker.plan(), EngineConfig(workers=2, intra_op_threads=1))
-    with pytest.raises(Fault, match="right"):
-        engine.submit(Request("p", {"x": 3.0})).result(20)  # type: ignore[dict-item]
+    future = engine.submit(Request("p", {"x": 3.0}))  # type: ignore[dict-item]
+    assert meeting.entered.wait(20)
     meeting.opened.set()  # type: ignore[attr-defined]
+    assert float(np.asarray(future.result(20).outputs["y"])) == 3
     engine.close()
     ran = {name: engine.metrics.stage(name).executions for name in ("left", "last")}
     assert ran == {"left": 1, "last": 0}
