@@ -10,7 +10,7 @@ from typing import Final
 SETTLED: Final = 10.0
 """After so many seconds of service a worker has served well, and what was before is forgotten."""
 
-PATIENCE: Final = 1.0
+PATIENCE: Final = 2.0
 """A call waits so many seconds at most for a worker that is down."""
 
 _FIRST, _LONGEST = 0.1, 30.0

@@ -17,6 +17,7 @@ from headrace.runtime.request import Code, Fault, Request
 from headrace.runtime.server import serve
 from headrace.runtime.server_config import ServerConfig
 from tests.runtime.plans import PlanMaker, block, call, fields
+from tests.runtime.wire.conftest import eventually
 
 SOURCE = """
 import os, threading
@@ -87,7 +88,8 @@ def test_b27_dead_worker(engine: Engine, tmp_path: Path) -> None:
         assert engine.call(Request("other", {"how": "x"})).outputs == {"how": "x"}
 
         Path(gate).write_text("serve")
-        assert int(str(engine.call(ask()).outputs["number"])) != worker  # it was waited for
+        eventually(lambda: not engine.unready)
+        assert int(str(engine.call(ask()).outputs["number"])) != worker
         assert engine.unready == ()
         assert client.get(f"{health}/ready").status_code == 200
 
@@ -104,12 +106,12 @@ def test_b27_requests_are_refused_at_once_while_no_worker_is_expected(
     assert isinstance(running.exception(5), Fault)
     while True:  # the first of them wait for a restart that is due soon
         begun = perf_counter()
-        with pytest.raises(Fault, match=r"try again in .*IsADirectoryError") as caught:
+        with pytest.raises(Fault, match=r"try again in \d+\.\d s") as caught:
             engine.call(ask())
         took = perf_counter() - begun
         assert caught.value.code is Code.UNAVAILABLE
-        assert took < 1.5
-        if took < 0.1:
+        assert took < 4
+        if took < 0.1 and "IsADirectoryError" in caught.value.message:  # why it did not start
             break
     assert engine.unready
 
@@ -126,6 +128,7 @@ def test_b27_a_worker_that_died_leaves_nothing_behind(engine: Engine, tmp_path: 
         workers.append(int(Path(started).read_text()))
         os.kill(workers[-1], number)
         assert isinstance(running.exception(5), Fault)
+        eventually(lambda: not engine.unready)
         engine.call(ask())  # a new one serves
     for worker in workers:
         with pytest.raises(ProcessLookupError):
