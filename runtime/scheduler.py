@@ -243,7 +243,7 @@ class Scheduler:
             Entry(ticket, one.count, one.key, i, level, deadline, one.size, urgent, task.limited)
             for i, one in enumerate(ticket.parts)
         ]
-        if not queue.batcher.add(entries, now, idle if queue.free else 0):
+        if not queue.batcher.add(entries, now, idle if self._queues.is_open(queue) else 0):
             wait = forecast.mean(at) or None if forecast is not None else None
             fault = overloaded(task.pipeline.plan.name, ticket.work, wait)
             self._resumable.append(Resume(strand, fault))

@@ -78,6 +78,10 @@ class StageQueues:
         """Return the queue of a stage that can be waited for."""
         return self._queues[stage.index]
 
+    def is_open(self, queue: StageQueue) -> bool:
+        """Whether one more batch of a stage could run at this moment."""
+        return queue.free and self._units.fit(queue.needs)
+
     def ready(self, now: float) -> StageQueue | None:
         """Return the queue from which a batch may be taken now; None when there is none."""
         found = self._first(now)
