@@ -32,9 +32,9 @@ class Batching:
 
 @dataclass(frozen=True, slots=True)
 class Queueing:
-    """Bounds of a queue; `on_timeout` is "reject" or "delay". With `override` a request may bring a
-    shorter `timeout` of its own. `levels` are the bounds of single priorities, ascending, which
-    hold for those instead."""
+    """Bounds of a queue; `on_timeout` is "reject" or "delay". With `override` a request that brings
+    a time limit of its own waits as long as that allows instead. `levels` are the bounds of single
+    priorities, ascending, which hold for those instead."""
 
     size: int
     timeout: float | None = None

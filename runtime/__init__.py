@@ -15,7 +15,8 @@ work asks for; `blame` gives failures an address. `sequences` and `turns` keep s
 requests, `in_sequence` hands them to a walk, and `seats` gives it a row of its own in each batch.
 
 Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
-and `batcher` (`line`, `gather`, `queue_policy`, `agenda`) decide, `jobs` does, `threads` waits
+decides what is next, with `admission` and `forecast` (what is in time), `stage_queues` (`company`,
+`units`) and `batcher` (`line`, `gather`, `queue_policy`, `agenda`); `jobs` does, `threads` waits
 (`until`), `pending` is the future, `streams` hold what has been emitted; `simulate` puts a fake
 clock in place of threads, `measure` finds out what models take, `check_batch` whether a batch
 changes results, with rows of samples or `stand_ins`. `metrics` counts. `record` is what an embedded
