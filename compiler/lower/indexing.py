@@ -5,7 +5,7 @@ from ...dsl.types import DType, ListType, OptionalType, TensorType
 from ...stdlib.op import Literal, OpTypeError
 from .body import Body
 from .literals import scalar
-from .mismatch import made_here
+from .mismatch import absent_help, made_here
 from .operands import BROKEN, TEXT, Broken, Known, Operand, Single, collapsed
 from .ops import apply_op
 
@@ -28,7 +28,9 @@ def lower_index(body: Body, expr: ast.Index, names: tuple[str, ...]) -> Operand:
     type = body.resolve(subject.type)
     shown = f"`{expr.value.span.text}`"
     if isinstance(type, OptionalType):
-        body.problems.error("HR223", f"{shown} is {type} and may be absent", expr.value.span)
+        message = f"{shown} is {type} and may be absent"
+        span, made = expr.value.span, made_here(body, expr.value)
+        body.problems.error("HR223", message, span, secondary=made, help=absent_help(type))
         return BROKEN
     if not isinstance(type, ListType) and not (isinstance(type, TensorType) and type.dims):
         body.problems.error(

@@ -19,7 +19,7 @@ from ..dimensions import map_dims
 from ..graph import Check, For, Region, Value
 from .body import Body
 from .emits import no_emit_in_for
-from .mismatch import made_here, named
+from .mismatch import absent_help, made_here, named
 from .operands import BROKEN, Broken, Made, Operand, Record, Single
 from .ops import output_names
 from .statements import condition, lower_statement, named_fields
@@ -139,6 +139,7 @@ def _items(body: Body, sources: Sequence[tuple[ast.Expr, Single]]) -> list[Type]
                         f"`for` walks a list or a tensor with an axis, but {named(expr)} is {type}",
                         expr.span,
                         secondary=made_here(body, expr),
+                        help=absent_help(type) if isinstance(type, OptionalType) else None,
                     )
                 items.append(UNKNOWN)
     return items

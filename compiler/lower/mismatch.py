@@ -77,6 +77,11 @@ def conflict(body: Body, found: Dim, wanted: Dim, written: Dim, axis: int) -> st
     return f"dimension {axis} is {found} where {shown}"
 
 
+def absent_help(type: OptionalType) -> str:
+    """Say what can be done with what may be absent."""
+    return f"give the input a default where it is declared, or hand it to what takes {type}"
+
+
 def _clash(found: Type, wanted: Type, dims: Dims) -> Clash:
     """Return why the types differ, telling a wrong dtype alone from one among other things."""
     form = compare_form(found, wanted)
@@ -93,6 +98,8 @@ def _clash(found: Type, wanted: Type, dims: Dims) -> Clash:
 def _help(
     body: Body, expr: ast.Expr, found: Type, wanted: Type, clash: Clash, call: ast.Call | None
 ) -> str | None:
+    if clash is Clash.ABSENT and isinstance(found, OptionalType):
+        return absent_help(found)
     if not isinstance(wanted, TensorType) or not isinstance(found, TensorType):
         return None
     numbers = found.dtype.is_number or found.dtype is DType.BOOL

@@ -19,7 +19,7 @@ from .agree import adapt
 from .body import Body
 from .literals import LiteralError, typed
 from .merge import ArmResult, merge
-from .mismatch import made_here, named
+from .mismatch import absent_help, made_here, named
 from .operands import BROKEN, Broken, Known, Operand, Single, collapsed, weak_number
 from .ops import apply_op, in_terms_of_arguments
 
@@ -295,13 +295,15 @@ def _is_empty(body: Body, single: Single, expr: ast.Expr) -> bool:
 
 def _is_absent(body: Body, single: Single, expr: ast.Expr) -> bool:
     """Report an operand that may be absent."""
-    if not isinstance(single.type, OptionalType):
+    type = body.resolve(single.type)
+    if not isinstance(type, OptionalType):
         return False
     body.problems.error(
         "HR223",
-        f"{named(expr)} is {_shown(body, single)} and may be absent",
+        f"{named(expr)} is {type} and may be absent",
         expr.span,
         secondary=made_here(body, expr),
+        help=absent_help(type),
     )
     return True
 

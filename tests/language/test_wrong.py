@@ -140,3 +140,16 @@ pipeline p(x: f32[3]) -> (y: f32[N, 4]) {
         compile_source(source(text))
     codes = [one.code for one in found.value.diagnostics]
     assert codes == ["HR301", "HR208", "HR101", "HR105", "HR107"]
+
+
+@pytest.mark.parametrize("expr", ["-o", "o + x", "o[0]", "for v in o { yield v }", "f(o)"])
+def test_of_what_may_be_absent_it_is_said_what_can_be_done(expr: str) -> None:
+    text = f"""
+fn f(x: f32) -> (y: f32) {{ x }}
+pipeline p(x: f32, o: f32?) -> (y: f32) {{
+    _ = {expr}
+    return y = x
+}}
+"""
+    (found,) = (one for one in check(source(text)) if one.severity is Severity.ERROR)
+    assert (found.code, str(found.help)[:28]) == ("HR223", "give the input a default whe")
