@@ -45,10 +45,6 @@ class Pool:
         self._busy: set[Process] = set()
         if not sys.executable or not hasattr(os, "pidfd_open"):
             raise StageError("`isolate` wants Linux and a Python interpreter to start")
-        there = os.sched_getaffinity(0)
-        if missing := sorted(set(program.cpus) - there):
-            known = ", ".join(map(str, sorted(there)))
-            raise StageError(f"`cpus` names core {missing[0]}; this process may use {known}")
         self._keepers = [
             threading.Thread(
                 target=self._keep, args=(i,), name=f"headrace-{program.stage}-{i}", daemon=True
@@ -127,7 +123,7 @@ class Pool:
                 if self._closing:
                     raise StageGone(Code.UNAVAILABLE, "the engine was closed")
                 if self._free:
-                    process = self._free.pop()
+                    process = self._free.pop(0)  # in turn, so that as many runs warm up all
                     self._busy.add(process)
                     return process
                 now = self._clock()

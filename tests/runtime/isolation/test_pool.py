@@ -54,6 +54,11 @@ def test_a_worker_is_another_process() -> None:
         assert number(0) == number(1)
 
 
+def test_workers_are_asked_in_turn() -> None:
+    with pool("number", count=3) as number:
+        assert len({number(0) for _ in range(3)}) == 3
+
+
 def test_several_run_at_once(tmp_path: Path) -> None:
     meet = pipe(tmp_path)
     source = "def meet(mode, path):\n    with open(path, mode) as file:\n        return mode"
@@ -281,11 +286,6 @@ def test_what_cannot_be_loaded_is_refused_with_nothing_left(
     with pytest.raises(StageError, match=said):
         Pool(program("f", source, made=made), 2)
     assert (descriptors(), shared(), threading.active_count()) == before
-
-
-def test_cores_that_are_not_there_are_refused() -> None:
-    with pytest.raises(StageError, match="core 4000"):
-        Pool(program("same", cpus=(0, 4000)), 1)
 
 
 def test_a_worker_keeps_to_its_cores_and_threads() -> None:
