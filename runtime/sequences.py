@@ -188,7 +188,7 @@ class SequenceStore:
     def _enter(self, sequence: InSequence) -> _Entry:
         """Take in a sequence that is not known, which gets a place or waits for one."""
         entry, places = _Entry(sequence.id), self._places
-        if not self._waiting and len(self) < places.most:
+        if len(self) < places.most:  # then none waits
             self._place(entry)
         elif len(self._waiting) < places.backlog:
             self._waiting[entry.key] = entry

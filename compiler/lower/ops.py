@@ -88,6 +88,8 @@ def apply_op(
         return broken_results(op)
     if op.name == "core.concat":
         inputs = _joined(body, inputs, span)
+    if op.name == "core.stack" and (stack := _stacked(body, inputs, span)) is not None:
+        return record(op.results, (stack,))
     mark = body.dims.mark
     found = op.types([_argument(body, single) for single in inputs], body.dims)
     if op.name not in LIST_OPS and not any(isinstance(type, ListType) for type in found):
@@ -125,6 +127,18 @@ def _joined(body: Body, inputs: Sequence[Single], span: Span) -> Sequence[Single
     wanted = ListType(lists[0].item)
     adapted = [adapt(body, one, wanted, span) for one in parts]
     return [along, *(Made(body.value(one, span)) for one in adapted)]
+
+
+def _stacked(body: Body, inputs: Sequence[Single], span: Span) -> Made | None:
+    """Return one list along a new first axis, where its type says what none of its items are."""
+    along, *parts = inputs
+    match parts:
+        case [Made(value=Value(type=ListType(item=TensorType() as item) as found)) as part]:
+            first = isinstance(along, Known) and along.literal == 0
+            alike = first and not _differ(body, item)
+            return Made(stacked(body, found, part, span)) if alike else None
+        case _:
+            return None
 
 
 def _differ(body: Body, item: Type) -> bool:

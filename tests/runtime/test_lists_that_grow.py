@@ -84,3 +84,17 @@ pipeline counted(xs: list<f32[_], 2>) -> (y: f32) {
 """)
     plan = headrace.compile(tmp_path / "p.pipe").plan
     assert [segment.name for segment in plan.segments] == ["f"]
+
+
+def test_an_empty_list_is_a_tensor_of_no_rows_where_the_size_of_its_items_is_known() -> None:
+    source = """
+pipeline stacked(xs: list<f32[3], 9>) -> (n: i64, total: f32[3], all: f32[N, 3]) {
+    all = stack(xs)
+    return n = len(all), total = sum(xs, axis = 0), all = all
+}
+"""
+    with headrace.load(source) as app:
+        empty = app.stacked(xs=[])
+        assert (int(empty.n), empty.total.tolist(), empty.all.shape) == (0, [0, 0, 0], (0, 3))
+        two = app.stacked(xs=[np.ones(3, np.float32)] * 2)
+        assert (int(two.n), two.total.tolist(), two.all.shape) == (2, [2, 2, 2], (2, 3))
