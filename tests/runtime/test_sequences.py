@@ -212,3 +212,15 @@ def test_a_sequence_ends_when_those_of_its_requests_that_wait_are_done() -> None
     kept.end(1)
     assert len(kept) == 0
     assert kept.next_expiry() is None
+
+
+def test_a_start_behind_an_end_is_kept() -> None:
+    kept = store()
+    last = ask(kept, InSequence(1, start=True))
+    kept.end(1)
+    again = ask(kept, InSequence(1, start=True))
+    kept.begin(last)
+    assert kept.finish(last, [np.float64(1)], 0.0) == (again,)
+    assert kept.begin(again) == [0.0]
+    kept.finish(again, [np.float64(2)], 0.0)
+    assert ran(kept, InSequence(1), 3) == 2
