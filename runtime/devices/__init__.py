@@ -12,10 +12,10 @@ from .device import Device, DeviceKind
 
 
 def device_kinds() -> dict[str, DeviceKind]:
-    """Return the kinds that files of this folder define as `KIND`, by name."""
+    """Return the kinds that files of this folder define as `DEVICE`, by name."""
     kinds: dict[str, DeviceKind] = {}
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
-        kind = getattr(import_module(f".{path.stem}", __package__), "KIND", None)
+        kind = getattr(import_module(f".{path.stem}", __package__), "DEVICE", None)
         if isinstance(kind, DeviceKind):
             kinds[kind.name] = kind
     return kinds
@@ -23,13 +23,13 @@ def device_kinds() -> dict[str, DeviceKind]:
 
 def open_device(name: str) -> Device:
     """Open a device by the name that plans give it: `cpu`, `sim`, `gpu:0`."""
-    kind, _, index = name.partition(":")
     kinds = device_kinds()
-    if kind not in kinds:
-        known = ", ".join(f"`{one}`" for one in sorted(kinds))
-        raise LoadError(
-            NO_DEVICE,
-            f"the plan asks for the device `{name}`; this headrace has {known}",
-            "compile it with a schedule whose devices are here",
-        )
-    return kinds[kind].open(int(index or 0))
+    for kind in kinds.values():
+        if (index := kind.index(name)) is not None:
+            return kind.open(index)
+    known = ", ".join(f"`{one}`" for one in sorted(kinds))
+    raise LoadError(
+        NO_DEVICE,
+        f"the plan asks for the device `{name}`; this headrace has {known}",
+        "compile it with a schedule whose devices are here",
+    )

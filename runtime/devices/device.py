@@ -77,10 +77,26 @@ class Device(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """What a file of this folder defines as `KIND`: a name and how to open one by index."""
+    """What a file of this folder defines as `DEVICE`: the name of a kind, how to open one of it by
+    number, and how plans call it: `several` says that there is more than one, `numbered` that the
+    first has its number too. `extra` is the extra of headrace that it takes ("" for none)."""
 
     name: str
     open: Callable[[int], Device]
+    several: bool = False
+    numbered: bool = False
+    extra: str = ""
+
+    def called(self, index: int) -> str:
+        """Return what plans call the device of a number."""
+        return f"{self.name}:{index}" if index or self.numbered else self.name
+
+    def index(self, name: str) -> int | None:
+        """Return the number of the device that plans call so, None where it is not of this kind."""
+        _, _, number = name.partition(":")
+        index = int(number) if number.isdecimal() else 0
+        there = index == 0 or self.several
+        return index if there and self.called(index) == name else None
 
 
 class Buffer:

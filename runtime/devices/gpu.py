@@ -15,4 +15,4 @@ class GpuDevice(HostDevice):
         self.name = f"gpu:{index}"
 
 
-KIND = DeviceKind("gpu", GpuDevice)
+DEVICE = DeviceKind("gpu", GpuDevice, several=True, numbered=True, extra="gpu")

@@ -32,4 +32,4 @@ class HostDevice:
         """Nothing to give back."""
 
 
-KIND = DeviceKind("cpu", lambda _index: HostDevice())
+DEVICE = DeviceKind("cpu", lambda _index: HostDevice())

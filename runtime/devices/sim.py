@@ -227,4 +227,4 @@ def _libc() -> Any:  # Any: functions of a foreign library
     return libc
 
 
-KIND = DeviceKind("sim", SimDevice)
+DEVICE = DeviceKind("sim", SimDevice, several=True)

@@ -33,6 +33,23 @@ def test_devices_are_found_by_listing_their_folder() -> None:
         open_device("npu:1")
 
 
+@pytest.mark.parametrize(
+    ("owner", "index", "name"),
+    [("cpu", 0, "cpu"), ("sim", 0, "sim"), ("sim", 2, "sim:2"), ("gpu", 0, "gpu:0")],
+)
+def test_plans_call_a_device_by_its_kind_and_its_number(owner: str, index: int, name: str) -> None:
+    kinds = device_kinds()
+    assert kinds[owner].called(index) == name
+    assert {one.name: one.index(name) for one in kinds.values() if one.index(name) is not None} == {
+        owner: index
+    }
+
+
+@pytest.mark.parametrize("name", ["cpu:1", "gpu", "gpu:x", "sim:0", "cpu:"])
+def test_a_name_that_no_kind_gives_a_device_is_none(name: str) -> None:
+    assert all(kind.index(name) is None for kind in device_kinds().values())
+
+
 def test_what_goes_up_comes_down_and_is_counted(device: SimDevice) -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     view = device.upload(array)
