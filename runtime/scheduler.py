@@ -23,7 +23,7 @@ from .blame import hopeless, late, over_limit, overloaded
 from .company import Company, reaches
 from .flow import Fork
 from .forecast import START, Forecast
-from .line import Entry
+from .line import Entry, Rank
 from .prepared import Prepared
 from .request import Code, Fault
 from .rows import Rows
@@ -510,12 +510,13 @@ class Scheduler:
             self._handed.popleft()
 
     def _line(self, now: float) -> int | None:
-        heads = [
-            (head, index)
-            for index, line in enumerate(self._lines)
-            if (head := line.head(now)) is not None
-        ]
-        return min(heads)[1] if heads else None
+        found: int | None = None
+        first: tuple[Rank, float] | None = None
+        for index, line in enumerate(self._lines):
+            head = line.head(now)
+            if head is not None and (first is None or head < first):
+                found, first = index, head
+        return found
 
     def _fills_batches(self, line: int) -> bool:
         seconds = self._pipelines[line].start_seconds

@@ -11,6 +11,7 @@ from typing import Final
 from ..compiler.policies import Batching
 from .batcher import Batch, Batcher
 from .company import Company
+from .line import Rank
 from .queue_policy import level_of
 from .stage import Policy, Stage
 from .task import Task, Ticket
@@ -143,11 +144,17 @@ class StageQueues:
         self._units.take(queue.needs)
 
     def _first(self, now: float) -> StageQueue | None:
-        queues = self._by_urgency(now)
-        if not self._scarce:
-            return queues[0] if queues else None
-        turn = Turn(self._units)
-        return next((queue for queue in queues if turn.comes(queue.needs)), None)
+        if self._scarce:
+            turn = Turn(self._units)
+            ready = self._by_urgency(now)
+            return next((queue for queue in ready if turn.comes(queue.needs)), None)
+        found: StageQueue | None = None
+        first: tuple[Rank, float] | None = None
+        for queue in self._all:
+            head = queue.batcher.head(now)
+            if head is not None and queue.free and (first is None or head < first):
+                found, first = queue, head
+        return found
 
     def _by_urgency(self, now: float) -> list[StageQueue]:
         """Return those that have a batch ready and a free instance, the most urgent first."""
