@@ -124,12 +124,13 @@ class Workers:
     def drop(self, task: Task) -> None:
         """Take out a request whose caller has cancelled it; what runs of it is not used."""
         with self._lock:
-            dropped = self._scheduler.finish(task, self._clock())
-            if dropped:
-                self._answered()
-        if dropped:
-            task.leave(False)
-            self._metrics.tally().pipelines[task.pipeline.index].fail(Code.CANCELLED.value)
+            if not self._scheduler.finish(task, self._clock()):
+                return
+        # before it is no more in flight, so that an engine that is drained has counted all
+        self._metrics.tally().pipelines[task.pipeline.index].fail(Code.CANCELLED.value)
+        task.leave(False)
+        with self._lock:
+            self._answered()
 
     def drain(self, timeout: float | None) -> bool:
         """Wait until every request is answered; False when `timeout` seconds were not enough."""

@@ -6,8 +6,10 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import count
 from random import Random
 
+import numpy as np
 import pytest
 
 from headrace.runtime.engine import Engine, EngineConfig
@@ -16,7 +18,7 @@ from headrace.runtime.repository.policy import All, Latest, Policy, Specific
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.repository.state import LoadFailed, State, Unknown
 from headrace.runtime.repository.version import Candidate
-from headrace.runtime.request import Code, Fault, InSequence
+from headrace.runtime.request import Code, EngineClosed, Fault, InSequence, Request
 from tests.runtime.plans import PlanMaker, block, fields
 from tests.runtime.repository.plans import GATES, LoadGate, adding, ask, serving, summing
 from tests.runtime.repository.test_shared import run_all, sessions
@@ -434,3 +436,48 @@ def test_an_engine_that_is_drained_has_nobody_inside_however_they_race(seed: int
     counts: list[int] = []
     run_all([drain, *(lambda index=index: traffic(index) for index in range(4))])
     assert counts == [sum(answered)]
+
+
+def test_no_sequence_begins_on_what_is_let_go_and_those_that_live_go_on() -> None:
+    engine = Engine(summing(0.0), EngineConfig(workers=1))
+    prepared = engine.pipeline("sum")
+
+    def total(sequence: InSequence) -> object:
+        return engine.run(prepared, {"x": 1.0}, sequence=sequence)["total"]
+
+    assert total(InSequence(1, start=True)) == 1.0
+    engine.sequences["sum"].retire()
+    with pytest.raises(EngineClosed):
+        total(InSequence(2, start=True))
+    with pytest.raises(EngineClosed):
+        engine.submit(Request("sum", {"x": np.float32(1.0)}, sequence=InSequence(2, start=True)))
+    assert total(InSequence(1)) == 2.0
+    assert total(InSequence(1, start=True)) == 1.0
+    assert engine.metrics.pipeline("sum").failures == {}
+    engine.close()
+
+
+def test_no_sequence_is_torn_while_versions_come_and_go(make: Make) -> None:
+    repository = make()
+    service = serving(repository)
+    repository.load("app", summing(0.0))
+    stop = threading.Event()
+
+    def traffic(index: int) -> None:
+        for number in count(index * 10**6 + 1):
+            if stop.is_set():
+                return
+            first, _ = ask(service, "sum", 1.0, sequence=InSequence(number, start=True))
+            second, _ = ask(service, "sum", 1.0, sequence=InSequence(number))
+            third, _ = ask(service, "sum", 1.0, sequence=InSequence(number, end=True))
+            assert (second, third) == (first + 1.0, first + 2.0)
+
+    def change() -> None:
+        try:
+            for amount in range(40):
+                repository.load("app", summing(float(amount)))
+        finally:
+            stop.set()
+
+    run_all([change, *(lambda index=index: traffic(index) for index in range(4))])
+    eventually_only(repository, 1)
