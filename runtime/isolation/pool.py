@@ -205,9 +205,9 @@ class Pool:
             process.finish()
         return process
 
-    def _died(self, index: int) -> None:
+    def _died(self, index: int, answers: int = 0) -> None:
         with self._changed:
-            self._standings[index] = died(self._standings[index], self._clock())
+            self._standings[index] = died(self._standings[index], self._clock(), answers)
             self._changed.notify_all()
 
     def _fail(self, error: StageError | StageGone) -> None:
@@ -221,7 +221,7 @@ class Pool:
 
     def _over(self, index: int, process: Process) -> None:
         """Take out a worker that has ended, once nobody is asking it."""
-        self._died(index)
+        self._died(index, process.answers)
         with self._changed:
             if process in self._free:
                 self._free.remove(process)

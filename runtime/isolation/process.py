@@ -33,8 +33,8 @@ _READ: Final = 1 << 16
 
 
 class Process:
-    """A worker. `ended` is set once it has ended and nothing is left of it; one that is `killed`
-    is about to."""
+    """A worker, and how many `answers` it has given. `ended` is set once it has ended and nothing
+    is left of it; one that is `killed` is about to."""
 
     def __init__(self, program: Program) -> None:
         """Start the interpreter, from the thread that is going to keep it; raises OSError."""
@@ -42,6 +42,7 @@ class Process:
         self._printed = Printed(), Printed()
         self._killing = threading.Lock()
         self.killed, self.ended = False, threading.Event()
+        self.answers = 0
         self._socket, theirs = socket.socketpair()
         with theirs:
             try:
@@ -92,8 +93,11 @@ class Process:
         limit = self._program.timeout
         due = None if limit is None else time.monotonic() + limit
         try:
-            return self._channel.answer(self._channel.ask(Kind.CALL, message), due)
+            answer = self._channel.answer(self._channel.ask(Kind.CALL, message), due)
+            self.answers += 1
+            return answer
         except WorkerError as error:
+            self.answers += 1
             # without our part of its traceback, which holds memory
             raise error.with_traceback(None) from error.__cause__
         except BROKEN as error:

@@ -70,7 +70,7 @@ def start(program: Program, descriptor: int) -> "subprocess.Popen[bytes]":
     threads = {} if program.threads is None else dict.fromkeys(_THREADS, str(program.threads))
     optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
     return subprocess.Popen(
-        [sys.executable, "-P", *optimized, "-c", code],
+        [sys.executable, "-P", *optimized, "-c", code, f"headrace worker of {program.stage}"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

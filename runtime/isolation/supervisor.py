@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 SETTLED: Final = 10.0
-"""After so many seconds of service a worker has served well, and what was before is forgotten."""
+ANSWERS: Final = 100
+"""After so many seconds of service, or answers, a worker has served well, and what was before is
+forgotten: a function that crashes once in many calls is not kept down for it."""
 
 PATIENCE: Final = 2.0
 """A call waits so many seconds at most for a worker that is down."""
@@ -39,9 +41,11 @@ def served(standing: Standing, now: float) -> Standing:
     return replace(standing, due=None, since=now, takes=takes)
 
 
-def died(standing: Standing, now: float) -> Standing:
-    """Note that a worker has ended, or could not be started; `due` says when it is to be."""
-    well = standing.due is None and now - standing.since >= SETTLED
+def died(standing: Standing, now: float, answers: int = 0) -> Standing:
+    """Note that a worker has ended after so many answers, or could not be started; `due` says
+    when it is to be."""
+    long = now - standing.since >= SETTLED
+    well = standing.due is None and (long or answers >= ANSWERS)
     deaths = 1 if well else standing.deaths + 1
     return replace(standing, deaths=deaths, due=now + delay(deaths))
 

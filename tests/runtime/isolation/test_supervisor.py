@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.runtime.isolation.supervisor import (
+    ANSWERS,
     SETTLED,
     Standing,
     delay,
@@ -46,6 +47,12 @@ def test_what_was_is_forgotten_after_good_service() -> None:
     standing, now = lives(standing, now, 0.1)
     assert standing.due is not None
     assert standing.due > now
+
+
+def test_many_answers_are_good_service_however_short() -> None:
+    standing = served(started(Standing(deaths=5), 0.0), 1.0)
+    assert died(standing, 1.5, ANSWERS).due == 1.5
+    assert died(standing, 1.5, ANSWERS - 1).deaths == 6
 
 
 def test_one_that_cannot_be_started_counts_as_dead() -> None:
