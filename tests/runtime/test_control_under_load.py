@@ -218,23 +218,6 @@ def test_requests_of_all_kinds_end_well_in_ten_thousand_orders(plan: Plan, block
         run(plan, seed)
 
 
-def test_a_time_out_leaves_the_queue_and_frees_its_slot(plan: Plan) -> None:
-    """The only worker is busy for a second; a try of 20 ms goes on when it is back, and the rows
-    that it gave up do not run."""
-    simulation = Simulation(plan, workers=1, cost=lambda name, _rows: float(name == "both"))
-    busy = simulation.submit(Request("chosen", cast("dict[str, Item]", {"x": 25.0})))
-    simulation.run(until=0.5)
-    late = simulation.submit(Request("tried", cast("dict[str, Item]", {"x": 1.0})))
-    simulation.run(until=1.01)
-    again = simulation.submit(Request("tried", cast("dict[str, Item]", {"x": 2.0})))
-    simulation.run()
-    assert busy.outputs is not None
-    assert late.outputs is not None
-    assert again.outputs is not None
-    assert simulation.in_flight == 0
-    simulation.close()
-
-
 def test_thousands_of_requests_of_all_kinds_end_well_on_threads(plan: Plan) -> None:
     draw = random.Random(5)
     config = EngineConfig(workers=4, intra_op_threads=1, queue_size=3000)

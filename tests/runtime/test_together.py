@@ -274,6 +274,28 @@ def test_the_limit_of_a_try_takes_all_branches_out_of_their_queues(
     assert simulation.ran() == {"last": 1}
 
 
+def test_what_a_try_gives_up_leaves_its_place_in_the_queues_to_others(
+    simulate: type[_Simulated],
+) -> None:
+    maker = Toys(batching=Batching(8, 9.0, ()), queueing=Queueing(1, None, "reject")).tried(0.25)
+    held = maker.python("held", TOYS.replace("def last", "def held"), F32, Y32)
+    steps = [call(held, [0], [1]), maker.fork(2, 3), call(2, [2, 3], [4])]
+    maker.pipeline("slow", F32, Y32, block([0], steps, [4]))
+    simulation = simulate(maker, workers=3, cost=lambda name, _rows: 5.0 * (name == "held"))
+    simulation.submit(Request("slow", {"x": 1.0}))  # type: ignore[dict-item] all wait for this one
+    first = [simulation.ask(float(x)) for x in range(6)]
+    simulation.run(until=0.5)
+    second = [simulation.ask(float(x)) for x in range(6)]
+    simulation.run(until=1.0)
+    for begun, outcomes in ((0.0, first), (0.5, second)):
+        assert [number(one) for one in outcomes] == [x - 1 for x in range(6)]
+        at_once = [one for one in outcomes if one.at == begun]
+        given_up = [one for one in outcomes if one.at == begun + 0.25]
+        assert len(at_once) + len(given_up) == 6
+        assert len(given_up) >= 1  # these had a place in both queues
+    assert simulation.ran() == {"last": 12}
+
+
 def test_the_limit_of_a_try_drops_what_branches_run(simulate: type[_Simulated]) -> None:
     simulation = simulate(
         Toys().tried(0.25), workers=3, cost=lambda name, _rows: 5.0 * (name == "left")
