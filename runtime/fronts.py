@@ -32,8 +32,8 @@ from .service import Service
 _BACKLOG = 1024
 _KEEP_ALIVE = 75  # seconds; clients keep connections in pools
 _LAST_ANSWERS = 5.0
-"""Seconds that answers have to leave when nothing is under way any more. A caller may leave a
-stream open with nothing to come, or not read; neither holds up the end."""
+"""Seconds that answers have to leave when nothing is under way any more: a caller that does not
+read holds up the end no longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ class AioCarrier:
                 ("grpc.so_reuseport", 0),
             ]
         )
-        self._server.add_generic_rpc_handlers((_Handlers(methods),))
+        self._ending = asyncio.Event()
+        self._server.add_generic_rpc_handlers((_Handlers(methods, self._ending),))
         try:
             if tls is None:
                 self.port = self._server.add_insecure_port(address)
@@ -51,7 +52,11 @@ class AioCarrier:
         await self._server.start()
 
     async def stop(self, grace: float) -> None:
-        """Take no more calls, and cancel those that are not done after `grace` seconds."""
+        """Take no more calls, and cancel those that are not done after `grace` seconds.
+
+        Streams end when what they were asked has been answered.
+        """
+        self._ending.set()
         await self._server.stop(grace)
 
 
@@ -64,14 +69,14 @@ def _credentials(tls: Tls) -> grpc.ServerCredentials:
 
 
 class _Handlers(grpc.GenericRpcHandler):
-    def __init__(self, methods: Methods) -> None:
+    def __init__(self, methods: Methods, ending: asyncio.Event) -> None:
         # Without (de)serialisers grpcio hands over bytes.
         self._handlers: dict[str, Any] = {  # Any: grpcio's stubs do not say
             path: grpc.unary_unary_rpc_method_handler(_unary(method))
             for path, method in methods.unary.items()
         }
         for path, method in methods.streams.items():
-            self._handlers[path] = grpc.stream_stream_rpc_method_handler(_stream(method))
+            self._handlers[path] = grpc.stream_stream_rpc_method_handler(_stream(method, ending))
 
     # Any: as grpcio's stubs
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -141,7 +146,7 @@ class _Opened:
             self._stream.cancel()
 
 
-def _stream(method: StreamMethod) -> Any:  # Any: as grpcio's stubs
+def _stream(method: StreamMethod, ending: asyncio.Event) -> Any:  # Any: as grpcio's stubs
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:  # Any: likewise
         answers: asyncio.Queue[bytes | Pending | _Opened | None] = asyncio.Queue(_IN_FLIGHT)
 
@@ -151,15 +156,21 @@ def _stream(method: StreamMethod) -> Any:  # Any: as grpcio's stubs
                 await answers.put(_Opened(answer) if isinstance(answer, Responses) else answer)
             await answers.put(None)
 
+        async def read_no_more(reading: asyncio.Task[None]) -> None:
+            await ending.wait()
+            reading.cancel()
+            await answers.put(None)
+
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(read())
+                ender = tasks.create_task(read_no_more(tasks.create_task(read())))
                 while (answer := await answers.get()) is not None:
                     if isinstance(answer, _Opened):
                         await answer.write(context)
                         continue
                     done = answer if isinstance(answer, bytes) else await _finished(answer)
                     await context.write(done)
+                ender.cancel()
         finally:
             _cancel_all(answers)
 
