@@ -50,6 +50,8 @@ class Workers:
         ]
         for thread in self._threads:
             thread.start()
+        for one in sequences:
+            one.watch(self._look_at_limits)
 
     @property
     def quiet(self) -> bool:
@@ -89,8 +91,7 @@ class Workers:
             refusal = self._scheduler.park(task, self._clock())
             if refusal is not None:
                 raise refusal
-            if task.deadline is not None:
-                self._watch_limits()
+            self._watch_limits()  # the silence of another sequence may be what it waits for
 
     def _unpark(self, task: Task) -> None:
         """Start a request whose turn has come."""
@@ -248,6 +249,11 @@ class Workers:
         self._scheduler.in_flight -= 1
         if self._scheduler.in_flight == 0:
             self._empty.notify_all()
+
+    def _look_at_limits(self) -> None:
+        """Watch a sequence that a caller's own thread has left, as others wait for its place."""
+        with self._lock:
+            self._watch_limits()
 
     def _watch_limits(self) -> None:
         """See to it that someone wakes when the next time limit is reached."""

@@ -34,6 +34,7 @@ class Sequences:
         self._fewer = threading.Condition(self._lock)
         self._retired = False
         self._callers: set[threading.Event] = set()
+        self._watchers: list[Callable[[], None]] = []
         self._closed = False
 
     def __len__(self) -> int:
@@ -151,6 +152,12 @@ class Sequences:
             going = self._store.finish(turn, values, now)
             self._tell_fewer()
         _let_go(going)
+
+    def watch(self, look: Callable[[], None]) -> None:
+        """Let `look` be called when a request is over while sequences wait for a place, which may
+        come when another has been silent for long enough."""
+        with self._lock:
+            self._watchers = [*self._watchers, look]
 
     def end(self, key: Key) -> None:
         """Forget a sequence once those of its requests that are under way are finished."""

@@ -11,6 +11,7 @@ import headrace
 from headrace.compiler.plan import Plan
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import Code, Fault, InSequence, Request
+from headrace.runtime.rows import Rows
 from headrace.runtime.simulate import Outcome, Simulation
 
 SOURCE = """
@@ -171,4 +172,16 @@ def test_b24_a_call_in_its_own_thread_gets_its_place_without_any_worker() -> Non
     engine = Engine(quick, EngineConfig(workers=1, intra_op_threads=1))
     for id in range(5):
         assert float(np.asarray(engine.call(asked(id, id, start=True)).outputs["sum"])) == id
+    engine.close()
+
+
+def test_b24_what_waits_among_workers_gets_the_place_of_what_a_caller_left_silent() -> None:
+    quick = headrace.compile(SOURCE.replace("idle 30s", "idle 50ms")).plan
+    engine = Engine(quick, EngineConfig(workers=1, intra_op_threads=1))
+    sequences = engine.sequences["total"]
+    first = sequences.ask(InSequence(0, start=True))
+    engine.call(asked(1, 1, start=True))
+    waiting = [engine.submit(asked(id, id, start=True)) for id in (2, 3)]
+    sequences.finish(first, [Rows.one(np.float32(0))])
+    assert [float(np.asarray(one.result(10).outputs["sum"])) for one in waiting] == [2, 3]
     engine.close()
