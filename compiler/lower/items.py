@@ -86,15 +86,18 @@ class Loading:
         later = {
             item.name.text for item in items if isinstance(item, ast.Model | ast.Fn | ast.Pipeline)
         }
+        ordered = in_order(constants, session.problems)
+        sound = {item.name.text for item in ordered}
         for item in constants:
-            file.entities[item.name.text] = Mistaken()
-        for item in in_order(constants, session.problems):
+            if item.name.text not in sound:
+                file.entities[item.name.text] = Mistaken()
+        for item in ordered:
             run = [name for name in mentioned(item.value) if name in later]
             for name in run:
                 message = f"`{name}` runs when the pipeline does"
                 session.problems.error("HR219", message, item.value.span)
-            if not run:
-                file.entities[item.name.text] = read_constant(item, file, session)
+            entity = Mistaken() if run else read_constant(item, file, session)
+            file.entities[item.name.text] = entity
 
     def _module(self, item: ast.UseModule) -> Entity:
         family = self.session.catalog.family(item.name.text)

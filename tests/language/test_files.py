@@ -41,3 +41,11 @@ pipeline p(x: common.Rwo) -> (y: f32) { return y = sum(x) }
 """
     (found,) = mistakes(text, tmp_path)
     assert (found.code, found.help) == ("HR104", "did you mean `common.Row`?")
+
+
+def test_a_constant_is_not_the_type_of_itself() -> None:
+    text = """
+const a: a[2] = [1, 2]
+pipeline p(x: f32[2]) -> (y: f32[2]) { return y = x * a }
+"""
+    assert [one.code for one in mistakes(text)] == ["HR104"]
