@@ -1,15 +1,20 @@
 """The strategy `direct`: a sequence has a row of the batch of its own for as long as it lives."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 import headrace
 from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.metrics import StageCell
 from headrace.runtime.request import Code, Fault, InSequence, Request
+from headrace.runtime.rows import Rows, Value
+from headrace.runtime.seats import Seat, SeatedStage
 from headrace.runtime.simulate import Simulation
+from headrace.runtime.stage import Part, StageError
 
 COUNTER = """
 import numpy as np
@@ -110,3 +115,45 @@ def test_a_row_that_fails_does_so_alone(plan: headrace.CompiledPlan) -> None:
     assert bad.fault is not None
     assert "thirteen" in str(bad.fault)
     simulation.close()
+
+
+class Failing:
+    """A stage of which the row at place 2 is to blame."""
+
+    name, index, policy = "failing", 0, None
+
+    def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        del columns, count, cell
+        raise StageError("two", 2)
+
+    def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        return self.run(columns, count, cell)
+
+    def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
+        return [Part(None, None, tuple(columns), count)]
+
+
+@pytest.mark.parametrize(("places", "row"), [([0, 2], 1), ([2], 0), ([1, 0], None)])
+def test_the_row_to_blame_is_that_of_the_batch_not_of_the_place(
+    places: list[int], row: int | None
+) -> None:
+    columns = [
+        Rows.of([np.float32(place) for place in places]),
+        Rows.of([cast("Value", Seat(place)) for place in places]),
+    ]
+    with pytest.raises(StageError, match="two") as error:
+        SeatedStage(Failing(), 3).run(columns, len(places), StageCell())
+    assert error.value.row == row
+
+
+def test_what_asks_twice_for_one_place_runs_twice(engine: Engine) -> None:
+    stage = engine._stages.all[0]  # pyright: ignore[reportPrivateUsage]
+    start, ready = [np.bool_(True), np.bool_(False)], [np.bool_(True)] * 2
+    columns = [
+        Rows.of([np.float32(1), np.float32(2)]),
+        Rows.of([*start]),
+        Rows.of([*ready]),
+        Rows.of([cast("Value", Seat(1))] * 2),
+    ]
+    (sums,) = stage.run(columns, 2, StageCell())
+    assert [float(np.asarray(one)) for one in sums.items()] == [1, 3]
