@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import ceil
@@ -173,12 +173,15 @@ async def _grpc(
 
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
         fallback = str(Path(folder, "grpc"))
-        async with _aio(f"unix:{fallback}", methods, config, left):
-            native = NativeCarrier(address, methods, config.grpc_io_threads, fallback)
+        behind = AioCarrier(f"unix:{fallback}", methods, config.limits.body)
+        await behind.start()
+        with ExitStack() as opened:
             try:
+                native = NativeCarrier(address, methods, config.grpc_io_threads, fallback)
+                opened.callback(native.close)  # last: the answers of streams go through it
                 yield _address(config.host, native.port)
             finally:
-                native.close()
+                await behind.stop(left())
 
 
 @asynccontextmanager

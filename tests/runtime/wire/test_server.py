@@ -158,6 +158,31 @@ def test_b26_a_stop_withdraws_readiness_first_and_lets_requests_end(
 
 
 @CARRIERS
+def test_b26_what_a_stream_was_asked_is_answered_and_then_it_ends(
+    start: Start, carrier: Carrier, gates: tuple[Gate, Gate]
+) -> None:
+    server = start(carrier)
+    asked: SimpleQueue[bytes | None] = SimpleQueue()
+    with grpc.insecure_channel(str(server.addresses.grpc)) as channel:
+        path = "/inference.GRPCInferenceService/ModelStreamInfer"
+        answers = channel.stream_stream(path)(iter(asked.get, None))
+        asked.put(wait_request(gates[0]))
+        gates[0].entered()
+        stopping = Thread(target=server.stop)
+        stopping.start()
+        ready = f"http://{server.addresses.http}/v2/health/ready"
+        eventually(lambda: httpx.get(ready).status_code == 503)
+        gates[0].open(b"well")
+        kind = message("ModelStreamInferResponse")
+        found = [kind.FromString(answer) for answer in answers]
+        contents = [one.infer_response.raw_output_contents[0] for one in found]
+        assert contents == [write_raw([b"well"])]
+        asked.put(None)
+        stopping.join(10)
+        assert not stopping.is_alive()
+
+
+@CARRIERS
 def test_b26_a_stream_left_open_with_nothing_to_come_does_not_hold_up_the_end(
     start: Start, carrier: Carrier
 ) -> None:
