@@ -106,7 +106,7 @@ class Engine:
         self._closed = False
         self._starting = threading.Lock()
         self._left = threading.Condition()
-        self._streams = 0
+        self._streams: dict[object, int] = {}  # read in their callers' threads: which
         self._workers: Workers | None = None
 
     def call(self, request: Request) -> Response:
@@ -217,7 +217,7 @@ class Engine:
         with self._left:
             if self._closed:
                 raise EngineClosed
-            self._streams += 1
+            self._streams[inline] = threading.get_ident()
         try:
             if sequence is not None:
                 yield from _emitted_in_turn(pipeline, sequence, columns, inline, deadline)
@@ -231,7 +231,7 @@ class Engine:
             cell.duration += perf_counter() - start
         finally:
             with self._left:
-                self._streams -= 1
+                del self._streams[inline]
                 self._left.notify_all()
 
     def open_stream(
@@ -405,7 +405,9 @@ class Engine:
 
     def _inside(self) -> int:
         """Return how many calls are in a method here; none comes in once the engine is closed."""
-        return self._streams + self._metrics.inside()
+        here = threading.get_ident()  # it is in here, so it cannot be reading a stream as well
+        read = sum(thread != here for thread in self._streams.values())
+        return read + self._metrics.inside()
 
     @property
     def unready(self) -> tuple[str, ...]:
