@@ -3,8 +3,8 @@
 Loading. `load` makes stages of a plan's segments: each `backend` of `backends/` opens those of one
 kind, with its share of the cores by `division`, as an `instance` (ONNX, with `padding`, on an
 `onnx_session`), a `python_stage` (functions, and objects of a `python_model`) or an `op_stage`
-(stdlib ops), ready after its `warmup`; `transfer` copies to `devices`; what this machine lacks is a
-`load_error`. `prepared` readies a pipeline: `accept` and `convert` its border, `bind` its blocks,
+(stdlib ops), in this process or with `isolation` in others, ready after its `warmup`; `transfer`
+copies to `devices`; what this machine lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border, `bind` its blocks,
 `prune` them for callers who want some results only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
@@ -15,7 +15,7 @@ work asks for; `blame` gives failures an address. `sequences` and `turns` keep s
 requests, `in_sequence` hands them to a walk, and `seats` gives it a row of its own in each batch.
 
 Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
-decides what is next, with `admission` and `forecast` (what is in time), `stage_queues` (`company`,
+decides what is next, with `foresight` (`admission`, `forecast`), `stage_queues` (`company`,
 `units`) and `batcher` (`line`, `gather`, `queue_policy`, `agenda`); `jobs` does, `threads` waits
 (`until`), `pending` is the future, `streams` hold what has been emitted; `simulate` puts a fake
 clock in place of threads, `measure` finds out what models take, `check_batch` whether a batch

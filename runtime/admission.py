@@ -70,10 +70,13 @@ class Admission:
     def refuses(self, pipeline: int, size: int, ahead: int, left: float | None) -> Refusal | None:
         """Return why a request is not taken in; None when it is. `ahead` are those that wait and
         go first, `left` the seconds until its deadline."""
-        wait = self.wait(pipeline, ahead)
+        wait, forecast = self.wait(pipeline, ahead), self._forecasts[pipeline]
         if not self.fits(size):
-            return Refusal("the inputs of requests under way fill the memory set aside", wait)
-        forecast = self._forecasts[pipeline]
+            service = 0.0 if forecast is None else forecast.mean(START)
+            return Refusal(
+                "the inputs of requests under way fill the memory set aside",
+                (wait or 0.0) + service or None,
+            )
         if left is None or ahead == 0 or wait is None or forecast is None:
             return None
         seconds = _MARGIN * (wait + forecast.mean(START))

@@ -7,8 +7,9 @@ something had better begin, and how long a line takes to move, is asked of the *
 The least is that of the last 64 to 128 that were seen: a minimum over a sliding window, in two
 halves, as TCP BBR keeps the round-trip time of a path (Cardwell et al., "BBR", ACM Queue 14(5),
 2016). A mean of all would drop half of what is just in time, and a least of ever would keep what
-was true of an empty machine or a small input. A figure of which nothing new is seen because all
-is given up on account of it is forgotten after a few times, so that the next one tries again.
+was true of an empty machine or a small input. Neither is told before some were seen, for the first
+are often slow. A figure of which nothing new is seen because all is given up on account of it is
+forgotten after a few times, so that the next one tries again.
 """
 
 from collections.abc import Mapping
@@ -18,20 +19,27 @@ START: Final = -1
 """Where a request is before the first stage that it waits for."""
 
 _HALF = 64
+_ENOUGH = 8
 _DOUBTS = 16
 _WEIGHT = 1 / 32
 
 
 class Recent:
-    """`least` and `mean` of a time that was seen again and again; None before the first."""
+    """`least` and `mean` of a time that was seen again and again; None before the eighth."""
 
-    __slots__ = ("_doubts", "_former", "_latter", "_seen", "mean")
+    __slots__ = ("_doubts", "_former", "_latter", "_mean", "_seen")
 
     def __init__(self) -> None:
         self._forget()
 
     @property
+    def mean(self) -> float | None:
+        return None if self._seen < _ENOUGH else self._mean
+
+    @property
     def least(self) -> float | None:
+        if self._seen < _ENOUGH:
+            return None
         if self._former is None or (self._latter is not None and self._latter < self._former):
             return self._latter
         return self._former
@@ -44,10 +52,7 @@ class Recent:
         self._seen += 1
         if self._latter is None or seconds < self._latter:
             self._latter = seconds
-        if self.mean is None:
-            self.mean = seconds
-        else:
-            self.mean += (seconds - self.mean) * max(_WEIGHT, 1 / self._seen)
+        self._mean += (seconds - self._mean) * max(_WEIGHT, 1 / self._seen)
 
     def doubt(self) -> None:
         """Note that something was given up because of this."""
@@ -56,7 +61,7 @@ class Recent:
             self._forget()
 
     def _forget(self) -> None:
-        self.mean: float | None = None
+        self._mean = 0.0
         self._former: float | None = None
         self._latter: float | None = None
         self._seen = self._doubts = 0

@@ -7,7 +7,7 @@ last has come to its end. Nothing here waits, locks or runs a stage; `now` is al
 
 A free worker takes, in this order: a request that can go on; a new request if getting it to its
 queue is cheap, so that batches fill; a batch that is ready; a new request. What cannot be answered
-in time any more is dropped before it runs (`forecast.py`), or not taken in (`admission.py`).
+in time any more is dropped before it runs, or not taken in (`foresight.py`).
 """
 
 from collections import deque
@@ -16,16 +16,17 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ..compiler.policies import Batching, Queueing
-from .admission import Admission, Intake
+from .admission import Intake
 from .agenda import Agenda
 from .batcher import Batch, Batcher
-from .blame import hopeless, late, over_limit, overloaded
+from .blame import late, over_limit, overloaded
 from .company import Company, reaches
 from .flow import Fork
-from .forecast import START, Forecast
+from .forecast import START
+from .foresight import Foresight
 from .line import Entry, Rank
 from .prepared import Prepared
-from .request import Code, Fault
+from .request import Fault
 from .rows import Rows
 from .stage import Stage
 from .stage_queues import StageQueue, StageQueues
@@ -34,10 +35,6 @@ from .units import Needs
 
 CHEAP_START: Final = 1e-3
 """Seconds to the first queue below which new requests are started before a batch is run."""
-
-
-_HASTE: Final = 1.5
-"""How many times as long as usual what is left of a request may take once it waits no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +101,8 @@ class Scheduler:
         for pipeline in pipelines:
             queueing = pipeline.plan.queueing or Queueing(intake.queue_size)
             self._lines.append(Batcher(Batching(1), queueing))
-        self._moved = [float("-inf")] * len(pipelines)
         self._pipelines = pipelines
-        self._forecasts = [Forecast() if intake.predict else None for _ in pipelines]
-        self._admission = Admission(intake.bytes_in_flight, self._forecasts)
+        self._foresight = Foresight(len(pipelines), intake)
         waited = {one.index for one in stages if one.policy and one.policy.batching.wait > 0}
         found = [reaches(pipeline.plan.body) for pipeline in pipelines]
         # where nobody ever waits for company, nobody is counted
@@ -132,14 +127,13 @@ class Scheduler:
         pipeline, idle = task.pipeline.index, idle - len(self._handed)
         line = self._lines[pipeline]
         at_once = idle > 0 and not self._resumable and not any(one.waiting for one in self._lines)
-        refusal = self._refusal(task, now, at_once=at_once)
-        if refusal is not None:
+        ahead = 0 if at_once else line.ahead(task.level)
+        if (refusal := self._foresight.refusal(task, now, ahead)) is not None:
             return refusal
         if at_once:
             self._hand(task)
-        elif not line.add((self._entry(task),), now, idle):
-            wait = self._admission.wait(pipeline, line.waiting)
-            return overloaded(task.pipeline.plan.name, None, wait)
+        elif not line.add((self._foresight.entry(task),), now, idle):
+            return self._foresight.full(task, line.waiting)
         self._take_in(task)
         self._company.come(pipeline)
         if task.pipeline.plan.stream:
@@ -148,7 +142,7 @@ class Scheduler:
 
     def park(self, task: Task, now: float) -> Fault | None:
         """Take in a request that has to wait for its turn; return why not, if not."""
-        refusal = self._refusal(task, now, at_once=True)
+        refusal = self._foresight.refusal(task, now, 0)
         if refusal is None and len(self._parked) >= self._queue_size:
             refusal = overloaded(task.pipeline.plan.name)
         if refusal is None:
@@ -169,37 +163,9 @@ class Scheduler:
 
     def _take_in(self, task: Task) -> None:
         self.in_flight += 1
-        self._admission.held += task.size
+        self._foresight.take_in(task)
         if task.deadline is not None:
             self._deadlines.add(task.deadline, task)
-
-    def _refusal(self, task: Task, now: float, *, at_once: bool) -> Fault | None:
-        if task.deadline is None and self._admission.fits(task.size):
-            return None
-        pipeline, name = task.pipeline.index, task.pipeline.plan.name
-        if self._admission.too_large(task.size):
-            return Fault(
-                Code.INVALID,
-                f"the inputs are {task.size} bytes, more than are taken in at all",
-                pipeline=name,
-            )
-        left, forecast = None, self._forecasts[pipeline]
-        if task.deadline is not None and task.deadline > now:  # else it is ended in a moment
-            left = task.deadline - now
-            if forecast is not None and left < (least := forecast.least(START)):
-                forecast.doubt(START)
-                return hopeless(name, None, least)
-        ahead = 0 if at_once else self._lines[pipeline].ahead(task.level)
-        refusal = self._admission.refuses(pipeline, task.size, ahead, left)
-        if refusal is None:
-            return None
-        return overloaded(name, None, refusal.retry_after, refusal.reason)
-
-    def _entry(self, task: Task) -> Entry[Task]:
-        deadline, forecast = None, self._forecasts[task.pipeline.index]
-        if task.deadline is not None and forecast is not None and (least := forecast.least(START)):
-            deadline = task.deadline - least
-        return Entry(task, 1, None, 0, task.level, deadline, 0, None, task.limited)
 
     def enter(self, strand: Strand, stage: Stage, count: int, now: float) -> bool:
         """Whether rows that have come to a stage may run there without queueing.
@@ -233,19 +199,17 @@ class Scheduler:
             task.reached_queue = True
             task.pipeline.started(_busy(strand))
         at, level = queue.stage.index, queue.level(task)
-        forecast = self._forecasts[task.pipeline.index]
         deadline = urgent = None
-        if task.deadline is not None and forecast is not None:
-            urgent = task.deadline - _HASTE * forecast.mean(at)
-            if guard is None and (least := forecast.least(at)):  # else there is another way out
-                deadline = task.deadline - least
+        if task.deadline is not None:
+            deadline, urgent = self._foresight.limits(task, at)
+            if guard is not None:
+                deadline = None  # there may be another way out
         entries = [
             Entry(ticket, one.count, one.key, i, level, deadline, one.size, urgent, task.limited)
             for i, one in enumerate(ticket.parts)
         ]
         if not queue.batcher.add(entries, now, idle if self._queues.is_open(queue) else 0):
-            wait = forecast.mean(at) or None if forecast is not None else None
-            fault = overloaded(task.pipeline.plan.name, ticket.work, wait)
+            fault = self._foresight.full_stage(task, ticket.work)
             self._resumable.append(Resume(strand, fault))
             return False
         self._company.wait(task.pipeline.index, strand.at, at)
@@ -393,16 +357,9 @@ class Scheduler:
 
     def _given_up(self, task: Task, ticket: Ticket | None, *, dropped: bool) -> Fault:
         """Return the fault of what has left a queue: dropped, or because of the queue's timeout."""
-        pipeline, name = task.pipeline.index, task.pipeline.plan.name
+        waiting = self._lines[task.pipeline.index].waiting
         work = ticket.work if ticket is not None else None
-        forecast = self._forecasts[pipeline]
-        if dropped and forecast is not None:
-            at = START if work is None else work.stage.index
-            least = forecast.least(at)
-            forecast.doubt(at)
-            return hopeless(name, work, least)
-        wait = self._admission.wait(pipeline, self._lines[pipeline].waiting) or None
-        return overloaded(name, work, wait, "it waited longer than the queue's timeout")
+        return self._foresight.given_up(task, work, waiting, dropped=dropped)
 
     def finish(self, task: Task, now: float, *, succeeded: bool = False) -> bool:
         """Take a request out wherever it is; False when it was done already.
@@ -414,16 +371,13 @@ class Scheduler:
         parked = task in self._parked
         self._stop(task, now, counted=not parked)
         self._streams.discard(task)
-        self._admission.held -= task.size
         if parked:
             self._parked.discard(task)
         elif task.started:
             self.started -= 1
         else:
             self._lines[task.pipeline.index].cancel(task, now)
-        forecast = self._forecasts[task.pipeline.index]
-        if succeeded and task.begun and forecast is not None:
-            forecast.answered(task.begun, now)
+        self._foresight.answered(task, now, succeeded=succeeded)
         return True
 
     def tasks(self) -> list[Task]:
@@ -444,7 +398,7 @@ class Scheduler:
             "requests in line": sum(line.waiting for line in self._lines),
             "requests that wait for their turn": len(self._parked),
             "streams": len(self._streams),
-            "bytes of inputs": self._admission.held,
+            "bytes of inputs": self._foresight.held,
             "requests expected somewhere": self._company.counted(),
             **self._queues.leftovers(),
         }
@@ -530,8 +484,7 @@ class Scheduler:
         task = entry.owner
         task.started = True
         self.started += 1
-        self._admission.started(line, now - max(entry.arrived, self._moved[line]))
-        self._moved[line] = now
+        self._foresight.left_line(task, entry.arrived, now)
         return _begun(task, now)
 
 

@@ -35,11 +35,11 @@ class CallError(Exception):
 
     @property
     def trailers(self) -> list[tuple[str, str]]:
-        """What is told beside the status: gRPC's own word for when to try again, which clients with
-        a retry policy keep to."""
+        """What is told beside the status: in how many milliseconds to try again. (gRPC's own word
+        for it, `grpc-retry-pushback-ms`, cannot be said on every carrier.)"""
         if self.retry_after is None:
             return []
-        return [("grpc-retry-pushback-ms", str(max(1, math.ceil(self.retry_after * 1000))))]
+        return [("retry-after-ms", str(max(1, math.ceil(self.retry_after * 1000))))]
 
 
 def call_error(fault: Fault, request_id: str = "") -> CallError:

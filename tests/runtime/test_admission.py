@@ -8,11 +8,12 @@ from headrace.runtime.forecast import START, Forecast
 
 def admission(bound: int = 1000, *, service: float | None = None, step: float = 0.0) -> Admission:
     forecast = Forecast()
-    if service is not None:
-        forecast.answered({START: 0.0}, service)
     made = Admission(bound, [forecast])
-    if step:
-        made.started(0, step)
+    for _ in range(8):
+        if service is not None:
+            forecast.answered({START: 0.0}, service)
+        if step:
+            made.started(0, step)
     return made
 
 
@@ -52,6 +53,7 @@ def test_who_finds_nobody_ahead_is_let_in_to_show_how_fast_the_line_moves() -> N
 
 def test_where_nothing_is_to_be_predicted_only_bytes_count() -> None:
     made = Admission(1000, [None])
-    made.started(0, 5.0)
+    for _ in range(8):
+        made.started(0, 5.0)
     assert made.refuses(0, 0, 100, 0.001) is None
     assert made.wait(0, 2) == 10.0
