@@ -1,9 +1,12 @@
-"""How a pipeline's deadline divides over its stages, by what they were found to take."""
+"""How a pipeline's deadline divides over its stages, by what they were found to take.
+
+Of arms that run at once the longest counts, and each of them has that much of the deadline.
+"""
 
 from collections.abc import Iterable
 from typing import Final
 
-from .graph import Graph, ModelCall, Region
+from .graph import Graph, ModelCall, Region, Together
 from .profile import seconds_text
 from .stage_settings import device_of
 
@@ -14,9 +17,10 @@ SMALLEST: Final = 0.02
 def deadline_split(graph: Graph) -> str | None:
     """Return a line with each stage's share of the deadline; None when nothing is known of it."""
     took = dict(_times(graph))
-    total = sum(took.values())
-    if graph.deadline is None or not total:
+    if graph.deadline is None or not sum(took.values()):
         return None
+    apart = dict(took)
+    total = _longest(graph.body, apart) + sum(apart.values())
     shares = {stage: graph.deadline * seconds / total for stage, seconds in took.items()}
     least = graph.deadline * SMALLEST
     said = [f"{stage} {seconds_text(one)}" for stage, one in shares.items() if one >= least]
@@ -25,6 +29,16 @@ def deadline_split(graph: Graph) -> str | None:
     over = " (over it)" if total > graph.deadline else ""
     head = f"deadline {seconds_text(graph.deadline)}, measured {seconds_text(total)}{over}"
     return " · ".join((head, *said))
+
+
+def _longest(region: Region, took: dict[str, float]) -> float:
+    """Return what a region takes, and take its stages out of `took`: a time is of all calls."""
+    seconds = 0.0
+    for node in region.nodes:
+        seconds += took.pop(node.stage, 0.0)
+        inner = [_longest(one, took) for one in node.regions]
+        seconds += max(inner) if isinstance(node.kind, Together) else sum(inner)
+    return seconds
 
 
 def _times(graph: Graph) -> Iterable[tuple[str, float]]:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.compiler.agree_sizes import rows_flow
+from headrace.compiler.deadline_split import deadline_split
 from headrace.compiler.explain_graph import explain_graph
 from headrace.compiler.graph import (
     Check,
@@ -397,6 +398,23 @@ def test_explain_shows_arms() -> None:
         "%5 both(%1, %2)",
         "-> %5",
     ]
+
+
+def test_of_a_deadline_each_arm_has_what_the_longest_takes() -> None:
+    make = Toys()
+    x = make.param("x", ROW)
+    graph = make.graph(make.pure("both", make.pure("a", x), make.pure("b", x)))
+    took = (
+        StageTime(graph.name, name, 1, ms / 1e3)
+        for name, ms in zip(("a", "b", "both"), (30, 20, 10), strict=True)
+    )
+    timed = replace(graph, profile=Profile(MACHINE, (), tuple(took)), deadline=0.08)
+    assert deadline_split(timed) == (
+        "deadline 80 ms, measured 60 ms · a 40 ms · b 26.7 ms · both 13.3 ms"
+    )
+    assert deadline_split(ran(timed).graph) == (
+        "deadline 80 ms, measured 40 ms · a 60 ms · b 40 ms · both 20 ms"
+    )
 
 
 def test_plans_keep_arms_in_their_files_and_pictures() -> None:
