@@ -4,8 +4,9 @@ Loading. `load` makes stages of a plan's segments: each `backend` of `backends/`
 kind, with its share of the cores by `division`, as an `instance` (ONNX, with `padding`, on an
 `onnx_session`), a `python_stage` (functions, and objects of a `python_model`) or an `op_stage`
 (stdlib ops), in this process or with `isolation` in others, ready after its `warmup`; `transfer`
-copies to `devices`; what this machine lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border, `bind` its blocks,
-`prune` them for callers who want some results only.
+copies to `devices`; what this machine lacks is a `load_error`. `prepared` readies a pipeline:
+`accept` and `convert` its border, `bind` its blocks, `prune` them for callers who want some results
+only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
 with `control` for branches and walks, `together` for blocks that run at once, `iterate` for loops
