@@ -110,6 +110,7 @@ def test_a_pinned_model_answers_and_its_own_threads_are_pinned_too() -> None:
     cores = sorted(os.sched_getaffinity(0))
     engine = Engine(pinned_plan(*cores, threads=2).plan(), EngineConfig(workers=1))
     try:
+        assert str(engine.shares["m"]).startswith("threads 2 of ")
         assert float(np.asarray(engine.call(Request("p", {"x": 1.0})).outputs["y"])) == 2  # type: ignore[dict-item]
     finally:
         engine.close()

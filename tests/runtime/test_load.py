@@ -2,16 +2,18 @@
 
 import sys
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 import pytest
 
-from headrace.compiler.plan import OpSegment
+from headrace.compiler.plan import OpSegment, Segment
 from headrace.dsl.pages import codes, page
 from headrace.runtime import load_error
-from headrace.runtime.onnx_session import check_packages, choose_providers
+from headrace.runtime.backend import load_backends
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
+from headrace.runtime.onnx_session import check_packages, choose_providers
 from headrace.runtime.request import Request
 from tests.runtime.plans import HERE, PlanMaker, add_model, block, call, fields
 
@@ -58,6 +60,22 @@ def test_what_cannot_be_loaded_is_refused(
     assert caught.value.code == code
     assert message in caught.value.message
     assert (help or "") in (caught.value.help or "")
+
+
+def test_a_backend_is_found_by_listing_its_folder_and_opens_one_kind_of_segment() -> None:
+    backends = load_backends()
+    assert set(backends) == set(get_args(Segment))
+    assert all(backend.segment is kind for kind, backend in backends.items())
+
+
+def test_what_was_opened_is_closed_when_a_later_stage_does_not_load() -> None:
+    maker = PlanMaker()
+    maker.python("f", "def f(x):\n    return x\n", X, Y)
+    broken_model(maker)
+    before = set(sys.modules)
+    with pytest.raises(LoadError, match="stage `m`"):
+        Engine(maker.plan())
+    assert not [one for one in set(sys.modules) - before if "headrace_source" in one]
 
 
 def test_two_packages_of_one_runtime_are_refused() -> None:

@@ -95,3 +95,23 @@ def test_stages_of_one_name_are_one_series(tmp_path: Path) -> None:
     assert len(series) == len(set(series))
     assert 'headrace_stage_rows_total{stage="math.add"} 6.0' in page
     assert 'headrace_stage_batch_size_count{stage="math.add"} 6.0' in page
+
+
+def test_rows_that_a_cache_has_kept_are_counted_by_model_and_stage(tmp_path: Path) -> None:
+    (tmp_path / "twice.py").write_text("def twice(x):\n    return x * 2\n")
+    (tmp_path / "kept.pipe").write_text(
+        'fn twice(x: f32[2]) -> (y: f32[2]) = python "twice.py:twice" pure\n'
+        "pipeline p(x: f32[2]) -> (y: f32[2]) { return y = twice(x) }\n"
+        "schedule p { twice { cache = 1MiB } }\n"
+    )
+    engine = Engine(compile_source(read_source(tmp_path / "kept.pipe")), EngineConfig(workers=1))
+    repository = Repository()
+    repository.adopt("kept", engine, 1)
+    for value in (1, 1, 2, 1):
+        engine.call(Request("p", {"x": np.full(2, value, np.float32)}))
+    page = expose(RepositoryCollector(repository)).decode()
+    assert 'nv_cache_num_hits_per_model{model="p",version="1"} 2.0' in page
+    assert 'nv_cache_num_misses_per_model{model="p",version="1"} 2.0' in page
+    assert 'headrace_stage_cache_hits_total{stage="twice"} 2.0' in page
+    assert 'headrace_stage_rows_total{stage="twice"} 2.0' in page
+    engine.close()
