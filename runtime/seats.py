@@ -71,6 +71,7 @@ class SeatedStage:
                 raise
             row = rows[own.index(error.row)] if error.row in own else None
             raise StageError(error.message, row) from error
+        cell.rows -= self._places - len(own)  # blank ones are nobody's
         return rows, [column.take(own) for column in results]
 
 

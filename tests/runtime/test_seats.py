@@ -90,6 +90,8 @@ def test_rows_meet_in_one_batch_of_all_places(plan: headrace.CompiledPlan) -> No
         sums = [float(np.asarray((one.outputs or {})["sum"])) for one in outcomes]
         assert sums == ([1, 2] if start else [2, 4])
     assert [rows for _, name, rows in simulation.runs if name == "count"] == [2, 2]
+    (stage,) = (one for one in simulation.metrics.stages if one.name == "count")
+    assert (stage.executions, stage.rows) == (2, 4)
     simulation.close()
 
 
