@@ -1,5 +1,6 @@
 """`headrace run` of folders: versions, shares, changes on disk."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -97,6 +98,24 @@ def test_a_folder_is_served_and_followed(tmp_path: Path) -> None:
         assert server.answer() == 2.0
         assert httpx.get(f"{server.http}/v2/health/ready").status_code == 200
         assert server.stop() == 0
+
+
+def test_a_load_that_does_not_come_to_an_end_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    (tmp_path / "stages.py").write_text("def f(x):\n    return x + 1\n")
+    (tmp_path / "a.pipe").write_text(
+        'fn f(x: f32[N]) -> (y: f32[N]) = python "stages.py:f"\n'
+        "pipeline p(x: f32[N]) -> (y: f32[N]) { return y = f(x) }\n"
+    )
+    gate = tmp_path.parent / f"{tmp_path.name}-gate"
+    os.mkfifo(gate)
+    with running(str(tmp_path), "--watch") as server:
+        assert server.answer() == 1.0
+        (tmp_path / "stages.py").write_text(
+            f"open({str(gate)!r}, 'rb').read()\n\ndef f(x):\n    return x + 2\n"
+        )
+        with gate.open("wb"):  # which waits until the load is there
+            assert server.answer() == 1.0
+            assert server.stop() == 0
 
 
 def test_versions_share_the_traffic(tmp_path: Path) -> None:

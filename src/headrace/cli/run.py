@@ -136,6 +136,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     if explicit and watch:
         raise UsageError("--watch loads what changes, --control explicit what callers say")
     find = _serving.finder(arguments.targets)
+    from ..runtime.repository.state import State
     from ..runtime.server import serve
 
     config = _config(arguments)
@@ -170,11 +171,17 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             console.say("draining: what is in flight ends, nothing new is taken")
             ended = server.stop()
         if not ended:
-            console.say(f"stopped: some requests took longer than {arguments.grace:g} s")
-            console.flush()
-            os._exit(Exit.FAILED)  # what still runs cannot be waited for
+            _end(f"some requests took longer than {arguments.grace:g} s", Exit.FAILED, console)
+        if any(entry.state is State.LOADING for entry in repository.index()):
+            _end("a load that was under way is given up", Exit.GOOD, console)
     console.say("stopped")
     return Exit.GOOD
+
+
+def _end(why: str, status: Exit, console: Console) -> NoReturn:
+    """End at once: what still runs cannot be waited for."""
+    console.say(f"stopped: {why}")
+    os._exit(status)
 
 
 def _repository(
