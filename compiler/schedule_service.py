@@ -156,7 +156,7 @@ def read_service(
     if isinstance(stage.runs, FunctionDef) and not stage.runs.pure:
         message = f"`cache` has no effect on `{stage.name}`: it may give something else each time"
         section.refuse("cache", "HR403", message, "declare it `pure` if it does not")
-    if device == "sim":
+    if device == "sim" and not stage.is_python:
         message = f"`cache` has no effect on `{stage.name}`: its values stay in the memory of `sim`"
         section.refuse("cache", "HR403", message)
     cache = section.take("cache", read.size)

@@ -128,6 +128,7 @@ def test_sequences_may_have_places_of_a_batch(sequenced: Graph) -> None:
         "read { device = sim, threads = 2 }",
         "clean { device = gpu(0), isolate = on, threads = 2 }",
         "clean { warmup = [1, 4] }",
+        "clean { cache = 1MiB }\nmany { cache = 1MiB }\ndevice = sim",
     ],
 )
 def test_a_key_is_taken_where_it_is_heeded(graph: Graph, text: str) -> None:
