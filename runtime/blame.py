@@ -14,13 +14,14 @@ def blame(error: Exception, work: Work, pipeline: str, row: int | None = None) -
         return error
     code, message = Code.INTERNAL, f"a bug in headrace: {type(error).__name__}: {error}"
     cause: BaseException = error
-    detail = ""
+    detail, retry_after = "", None
     if isinstance(error, StageError):
         code, message = Code.FAILED, error.message
         row = error.row if row is None else row
         cause = error.__cause__ or error
     elif isinstance(error, StageGone):
         code, message, detail = error.code, error.message, error.detail
+        retry_after = error.retry_after
     elif isinstance(error, ResidencyError | DeviceError):
         code, message = Code.FAILED, str(error)
     if row is None and work.group.count == 1:
@@ -33,6 +34,7 @@ def blame(error: Exception, work: Work, pipeline: str, row: int | None = None) -
         item=work.group.path(row) if row is not None else (),
         place=work.place,
         detail=detail or "".join(traceback.format_exception(cause)),
+        retry_after=retry_after,
     )
     fault.__cause__ = cause
     return fault

@@ -27,11 +27,14 @@ class StageError(Exception):
 class StageGone(Exception):
     """What a stage runs in has gone, or is not there; nothing of it is run again on its own.
 
-    `detail` is for the log.
+    `detail` is for the log; `retry_after` is in how many seconds it may be there again.
     """
 
-    def __init__(self, code: Code, message: str, detail: str = "") -> None:
+    def __init__(
+        self, code: Code, message: str, detail: str = "", retry_after: float | None = None
+    ) -> None:
         self.code, self.message, self.detail = code, message, detail
+        self.retry_after = retry_after
         super().__init__(message)
 
 

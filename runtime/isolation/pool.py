@@ -138,11 +138,12 @@ class Pool:
                 self._changed.wait(None if give_up is None else give_up - now)
 
     def _down(self, wait: float) -> StageGone:
+        wait = max(wait, 0.1)
         why = f"; it ended last because {self._failure.message}" if self._failure else ""
         return StageGone(
             Code.UNAVAILABLE,
-            f"its worker process is down and is started again; try again in {max(wait, 0.1):.1f} s"
-            f"{why}",
+            f"its worker process is down and is started again; try again in {wait:.1f} s{why}",
+            retry_after=wait,
         )
 
     def _give(self, process: Process) -> None:

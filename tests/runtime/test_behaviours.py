@@ -110,6 +110,7 @@ def test_b27_requests_are_refused_at_once_while_no_worker_is_expected(
             engine.call(ask())
         took = perf_counter() - begun
         assert caught.value.code is Code.UNAVAILABLE
+        assert caught.value.retry_after
         assert took < 4
         if took < 0.1 and "IsADirectoryError" in caught.value.message:  # why it did not start
             break
