@@ -7,9 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.runtime.forks import (
-    Simulated,
-)
+from tests.runtime.forks import Simulated
 
 
 @pytest.fixture
