@@ -23,7 +23,6 @@ from ..compiler.profile import Machine, ModelTimes, Profile, StageTime, Timing
 from .devices.device import View
 from .inline import Inline
 from .instance import OnnxStage
-from .literals import literal_item
 from .load import LoadConfig, Stages
 from .metrics import StageCell, Tally
 from .prepared import Prepared
