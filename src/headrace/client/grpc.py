@@ -76,4 +76,13 @@ class GrpcWire:
             return call(request, timeout=timeout)
         except grpc.RpcError as error:
             number = error.code().value[0]
-            raise Fault(_CODES.get(number, Code.FAILED), error.details() or str(number)) from None
+            raise Fault(
+                _CODES.get(number, Code.FAILED),
+                error.details() or str(number),
+                retry_after=_retry_after(error.trailing_metadata()),
+            ) from None
+
+
+def _retry_after(trailers: Any) -> float | None:  # Any: as grpcio's stubs
+    told = (value for key, value in trailers or () if key == "retry-after-ms")
+    return next((int(value) / 1000 for value in told if value.isdigit()), None)

@@ -118,9 +118,17 @@ def _read(response: HTTPResponse, content: bytes) -> tuple[dict[str, Any], bytes
     try:
         answer = json.loads(content[:length])
         if response.status != 200:
-            raise Fault(_CODES.get(response.status, Code.FAILED), str(answer["error"]))
+            raise Fault(
+                _CODES.get(response.status, Code.FAILED),
+                str(answer["error"]),
+                retry_after=_seconds(response.getheader("Retry-After")),
+            )
     except (ValueError, KeyError, TypeError):
         raise Fault(
             Code.FAILED, f"HTTP {response.status} {response.reason}, and no answer in JSON"
         ) from None
     return answer, content[length:]
+
+
+def _seconds(value: str | None) -> float | None:
+    return float(value) if value is not None and value.isdigit() else None

@@ -6,8 +6,10 @@ import grpc
 import httpx
 import pytest
 
+import headrace
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.forecast import START
+from headrace.runtime.request import Code, Fault
 from headrace.runtime.server import Server, serve
 from headrace.runtime.server_config import Carrier
 from tests.runtime.wire.conftest import Gate, free_ports
@@ -51,6 +53,18 @@ def test_over_http_after_whole_seconds(full: Server) -> None:
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
     assert "fill the memory set aside" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(("scheme", "seconds"), [("http", 1.0), ("grpc", 0.25)])
+def test_our_client_is_told_too(full: Server, scheme: str, seconds: float) -> None:
+    address = full.addresses.http if scheme == "http" else full.addresses.grpc
+    with (
+        headrace.Client(f"{scheme}://{address}") as client,
+        pytest.raises(Fault, match="memory set aside") as caught,
+    ):
+        client.wait(path="six bytes")
+    assert caught.value.code is Code.UNAVAILABLE
+    assert caught.value.retry_after == seconds
 
 
 def test_over_grpc_after_milliseconds(full: Server, gates: tuple[Gate, Gate]) -> None:
