@@ -1,6 +1,6 @@
 """How much of its capacity an engine delivers in time when half as much again is asked of it.
 
-Capacity is what a loop of clients that wait for their answers gets, measured in the same run.
+Capacity is what clients get that wait for their answers, measured before and after each turn.
 Then requests come at 1.5 times that rate, at random moments, whether those before them are answered
 or not; each is of use for as long as `PATIENCE` requests take alone. Counted are the answers that
 come in time. Ours knows the deadline and predicts; beside it stand the engine with what it predicts
@@ -138,12 +138,14 @@ def main() -> int:
     shares: dict[str, list[float]] = {mode: [] for mode in MODES}
     told_at_once: list[float] = []
     for number in range(arguments.rounds):
-        full = capacity(base, x, SECONDS / 2)
+        before = capacity(base, x, SECONDS / 4)
         for mode in (*MODES[number % 3 :], *MODES[: number % 3]):
             told = mode != MODES[-1]
-            rate = OVERLOAD * full
+            rate = OVERLOAD * before
             got, quick = goodput(engines[mode], x, rate, patience, SECONDS, number, told)
-            shares[mode].append(got / full)
+            after = capacity(base, x, SECONDS / 4)
+            shares[mode].append(got / ((before + after) / 2))
+            before = after
             if mode == MODES[0]:
                 told_at_once.append(quick)
         print({mode: round(values[-1], 3) for mode, values in shares.items()}, flush=True)
