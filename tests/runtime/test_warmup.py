@@ -1,10 +1,12 @@
 """A stage is warmed up when its plan is loaded, with as many rows as its schedule says."""
 
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from headrace.compiler.plan import Check, OnnxSegment, PythonSegment, Service
+from headrace.compiler.plan import Check, Isolation, OnnxSegment, PythonSegment, Service
 from headrace.dsl.types import DimArith, DimVar
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
@@ -14,10 +16,13 @@ from tests.runtime.plans import PlanMaker, add_model, block, call, fields
 X, Y = fields(x="f32[N]"), fields(y="f32[N]")
 
 
-def engine_of(maker: PlanMaker, *rows: int, **changes: object) -> Engine:
+def engine_of(
+    maker: PlanMaker, *rows: int, isolation: Isolation | None = None, **changes: object
+) -> Engine:
     (segment,) = maker.segments
     assert isinstance(segment, OnnxSegment | PythonSegment)
-    maker.segments[0] = replace(segment, service=Service(warmup=rows), **changes)  # type: ignore[arg-type]
+    service = Service(warmup=rows, isolation=isolation)
+    maker.segments[0] = replace(segment, service=service, **changes)  # type: ignore[arg-type]
     maker.pipeline(
         "p",
         segment.signature.params,
@@ -52,6 +57,30 @@ def test_each_instance_of_a_python_model_runs_each_number_of_rows_before_the_eng
     assert runs == [(0, (1, 1)), (1, (1, 1)), (0, (3, 1)), (1, (3, 1))]
     assert engine.metrics.stage("M").executions == 0  # nobody asked for them
     engine.close()
+
+
+@pytest.mark.parametrize("batched", [True, False], ids=["batched", "row by row"])
+def test_each_worker_of_an_isolated_stage_runs_as_many_rows_before_the_engine_is_ready(
+    tmp_path: Path, batched: bool
+) -> None:
+    told = tmp_path / "told"
+    source = f"""
+import os
+
+def note(x):
+    with open({str(told)!r}, "a") as file:
+        file.write(f"{{os.getpid()}} {{x.shape[0]}}\\n")
+    return x
+"""
+    maker = PlanMaker()
+    maker.python("note", source, X, Y, batched=batched)
+    engine = engine_of(maker, 3, isolation=Isolation(None, None), instances=4)
+    runs = [line.split() for line in told.read_text().splitlines()]
+    engine.close()
+    each = 1 if batched else 3  # a call for all rows, or for each of them
+    counts = Counter(number for number, _ in runs)
+    assert sorted(counts.values()) == [each] * 4
+    assert {rows for _, rows in runs} == {"3" if batched else "1"}
 
 
 def test_named_sizes_are_the_smallest_that_the_checks_of_a_stage_allow() -> None:
