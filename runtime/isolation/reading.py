@@ -166,9 +166,7 @@ class _Reader:
         count = self._counted()
         if count > 1 and self._tree[self._at] == Tag.RUN:
             return self._run(count)
-        if count > len(self._tree) - self._at:
-            raise Malformed(f"a list of {count}")
-        return [self.value(depth + 1) for _ in range(count)]
+        return [self.value(depth + 1) for _ in range(count)]  # until the tree ends, at the latest
 
     def _run(self, count: int) -> list[object]:
         kind = RUNS[self._inline(1, 1)[0]]
