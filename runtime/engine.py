@@ -107,6 +107,8 @@ class Engine:
         self._starting = threading.Lock()
         self._left = threading.Condition()
         self._streams: dict[object, int] = {}  # read in their callers' threads: which
+        self._unread: dict[object, Emitted] = {}  # of them those whose readers ask for nothing
+        self._ended = False
         self._workers: Workers | None = None
 
     def call(self, request: Request) -> Response:
@@ -220,9 +222,13 @@ class Engine:
             self._streams[inline] = threading.get_ident()
         try:
             if sequence is not None:
-                yield from _emitted_in_turn(pipeline, sequence, columns, inline, deadline)
+                emitted = _emitted_in_turn(pipeline, sequence, columns, inline, deadline)
             else:
-                yield from inline.emitted(pipeline.start(columns, block), presenters)
+                emitted = inline.emitted(pipeline.start(columns, block), presenters)
+            for outputs in emitted:
+                self._hand_out(inline, emitted)
+                yield outputs
+                self._read_on(inline)
         except Exception as error:
             self._refuse(pipeline, error)
         else:
@@ -231,8 +237,38 @@ class Engine:
             cell.duration += perf_counter() - start
         finally:
             with self._left:
-                del self._streams[inline]
+                left = self._unread.pop(inline, None)
+            if left is not None:
+                left.close()
+            with self._left:
+                self._streams.pop(inline, None)
                 self._left.notify_all()
+
+    def _hand_out(self, stream: object, emitted: Emitted) -> None:
+        """Note that nothing of a stream runs until its reader asks for more."""
+        with self._left:
+            if not self._ended:
+                self._unread[stream] = emitted
+                return
+        emitted.close()
+        raise _unread()
+
+    def _read_on(self, stream: object) -> None:
+        with self._left:
+            if self._unread.pop(stream, None) is None:
+                raise _unread()
+
+    def end_streams(self) -> None:
+        """Wait no more for the readers of streams in threads of their own, who may never come back:
+        whoever does finds the stream ended, and nobody waits for its turn in a sequence."""
+        with self._left:
+            self._ended = True
+            unread, self._unread = self._unread, {}
+            for stream in unread:
+                del self._streams[stream]
+        for emitted in unread.values():
+            emitted.close()
+        self._tell_left()
 
     def open_stream(
         self,
@@ -431,6 +467,7 @@ class Engine:
     def close(self) -> None:
         """Fail what waits and give back what the plan needed; `drain` first to finish it."""
         self._closed = True
+        self.end_streams()
         for sequences in self.sequences.values():
             sequences.close()
         self._stages.stop()
@@ -474,6 +511,10 @@ class Engine:
         if fault is error:
             raise fault
         raise fault from error
+
+
+def _unread() -> Fault:
+    return Fault(Code.UNAVAILABLE, "the engine was closed before the stream was read to its end")
 
 
 def _in_turn(

@@ -179,12 +179,18 @@ class App:
             thread.start()
 
     def close(self) -> None:
-        """Take no more requests, wait for those under way, give everything back."""
+        """Take no more requests, wait for those under way, give everything back.
+
+        Streams that are read in threads of their own are not waited for between two responses: who
+        reads on finds them ended (Fault UNAVAILABLE).
+        """
         with self._updating:
+            self._loaded.end_streams()
             self._loaded.drain()
             self._loaded.close()
             finishing = dict(self._finishing)
         for loaded, thread in finishing.items():
+            loaded.end_streams()
             for sequences in loaded.engine.sequences.values():
                 sequences.close()
             thread.join()

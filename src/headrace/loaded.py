@@ -69,6 +69,11 @@ class Loaded:
         for engine in self._engines():
             engine.drain()
 
+    def end_streams(self) -> None:
+        """Wait no more for readers of streams who may never come back."""
+        for engine in self._engines():
+            engine.end_streams()
+
     def close(self) -> None:
         """Give everything back; `drain` first to finish what is under way."""
         for engine in self._engines():

@@ -23,6 +23,17 @@ pipeline count(n: i64) -> stream (i: i64) {
 }
 """
 
+STATE = """\
+pipeline count(n: i64) -> stream (i: i64) per sequence idle 30s {
+    state last: i64 = 0
+    _ = loop (at: i64 = last) max 3 {
+        emit i = at
+        next at = at + 1
+    }
+    next last = last + n
+}
+"""
+
 
 @pytest.fixture(params=[1, 2], ids=["one engine", "two engines"])
 def load(request: pytest.FixtureRequest) -> Iterator[Callable[[Plan | str], headrace.App]]:
@@ -128,6 +139,35 @@ def test_a_stream_under_way_ends_on_the_plan_it_began_on(load: Load) -> None:
     app.update(STREAM.replace("START", "50"))
     assert [record.i for record in (first, *stream)] == [0, 1, 2]
     assert [record.i for record in app.count.stream(n=0)] == [50, 51, 52]
+
+
+def test_streams_that_nobody_reads_on_hold_up_no_close(load: Load) -> None:
+    """Neither on the plan that answers, nor on one that was replaced."""
+    app = load(STREAM.replace("START", "0"))
+    old = app.count.stream(n=0)
+    next(old)
+    app.update(STREAM.replace("START", "50"))
+    new = app.count.stream(n=0)
+    reader = threading.Thread(target=next, args=(new,))  # which is gone when the app is closed
+    reader.start()
+    reader.join()
+    app.close()
+    for stream in (old, new):
+        with pytest.raises(Fault, match="closed before the stream was read") as caught:
+            next(stream)
+        assert caught.value.code is Code.UNAVAILABLE
+
+
+def test_who_waits_for_a_stream_that_nobody_reads_on_holds_up_no_close(load: Load) -> None:
+    app = load(STATE)
+    stream = app.count.sequence(1).stream(n=0)
+    next(stream)
+    waiting: list[object] = [app.count.sequence(1).submit(n=0)]
+    callers = [threading.Thread(target=lambda: waiting.append(app.count.sequence(1)(n=0)))]
+    callers[0].start()
+    app.close()
+    callers[0].join(20)
+    assert not callers[0].is_alive()
 
 
 def test_pipelines_come_and_go_with_the_plan(load: Load) -> None:
