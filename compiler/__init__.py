@@ -8,7 +8,8 @@ In order of control flow: `lower` makes graphs (`graph`) of a tree and the files
 `batch_points` (`agree_sizes`) say of where and in what company stages run, and figures of a
 `profile` (`profile_file`) where there is one. `memory` and `arena` lay out what lies between,
 `budgets` and `resource_totals` hold that against the schedule, `planner` with `block_uses`
-(`known_sizes`), `segments`, `places` and `dimensions` makes the plan (`plan`, `plan_walk`).
+(`known_sizes`), `segments`, `places` and `dimensions` makes the plan (`plan`, `plan_walk`), which
+`unseen` tells what the passes took out of it.
 `explain`, `explain_graph`, `policy_text` and `deadline_split` are its text, `explain_diff` what is
 different in another, `pictures` its picture; `verify_plan` (`verify_policies`) says what a plan
 keeps to, and `plan_file` with `plan_codec` and `literal_codec` writes and reads it.

@@ -24,6 +24,7 @@ from .profile import Profile
 from .resource_totals import total_resources
 from .segments import Segments
 from .stubs import Stubs, stub_stages
+from .unseen import find_unseen
 from .verify_plan import verify_plan
 
 Progress: TypeAlias = Callable[[int, int, str], None]
@@ -175,7 +176,8 @@ class _Back:
             self.scheduled.append((schedule, graph.settings))
         planned = plan_pipeline(optimized.graph, self.segments, self.directory)
         self.declined += planned.declined
-        self.pipelines.append(planned.pipeline)
+        unseen = find_unseen(graph, optimized, self.directory)
+        self.pipelines.append(replace(planned.pipeline, unseen=unseen))
         self.memory += memory
         self._explain(LAST, explain_plan(optimized.graph, memory, self.directory))
 

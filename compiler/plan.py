@@ -257,7 +257,9 @@ Step: TypeAlias = (
 @dataclass(frozen=True, slots=True)
 class Block:
     """Steps over `slots` registers. `captures` are (slot outside, slot inside) pairs;
-    `constants` are (slot, literal, type). `last_uses[i]` lists the slots free after step i."""
+    `constants` are (slot, literal, type). `last_uses[i]` lists the slots free after step i.
+    `names` has what the source calls the value of each slot, "" for literals; nothing runs by
+    them."""
 
     params: tuple[int, ...]
     captures: tuple[tuple[int, int], ...]
@@ -266,6 +268,7 @@ class Block:
     results: tuple[int, ...]
     slots: int
     last_uses: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +287,17 @@ class StateVariable:
     field: Field
     initial: Literal
     device: str = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A value of the source that no request makes: the pass `by` has put it inside of the model
+    `inside`, or ("") has found that it need not be made."""
+
+    name: str
+    by: str
+    inside: str
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +324,7 @@ class PipelinePlan:
     controls: tuple[Field, ...] = ()
     priority: Priorities | None = None
     sequencing: Sequencing | None = None
+    unseen: tuple[Unseen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

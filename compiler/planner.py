@@ -146,7 +146,14 @@ class _Planning:
             if slot not in results:
                 freed[step].append(slot)
         return Block(
-            params, captures, constants, tuple(steps), results, len(slots), tuple(map(tuple, freed))
+            params,
+            captures,
+            constants,
+            tuple(steps),
+            results,
+            len(slots),
+            tuple(map(tuple, freed)),
+            tuple("" if value in uses.constants else value.name for value in slots),
         )
 
     def _step(

@@ -169,6 +169,7 @@ def _verify_block(block: Block, outside: frozenset[int], segments: tuple[Segment
     make(slot for slot, _, _ in block.constants)
     require({outer for outer, _ in block.captures} <= outside, "a capture has no value")
     require(len(block.last_uses) == len(block.steps), "steps and last uses differ")
+    require(len(block.names) in (0, block.slots), "slots and names differ")
     freed: set[int] = set()
     for step, last in zip(block.steps, block.last_uses, strict=True):
         live = frozenset(made - freed)

@@ -81,10 +81,12 @@ def plan_of(
     profile: "Profile | None" = None,
     *,
     again: bool = False,
+    fuse: bool = True,
 ) -> "Plan":
     """Return the plan in a `.plan` file, or that of a `.pipe` file, compiled with a profile.
 
-    `again` says that its warnings have been told before.
+    `again` says that its warnings have been told before; without `fuse` every stage of the source
+    stays one of its own.
     """
     path = find(text, PLAN, SOURCE)
     if path.suffix == PLAN:
@@ -92,6 +94,8 @@ def plan_of(
             raise UsageError(f"`{text}` was compiled with its schedule; --schedule is for sources")
         if profile is not None:
             raise UsageError(f"`{text}` is decided; --profile is for sources")
+        if not fuse:
+            raise UsageError(f"`{text}` is compiled; --no-fuse is for sources")
         from ..compiler import plan_file
 
         return plan_file.read(path)
@@ -99,7 +103,7 @@ def plan_of(
 
     with console.progress("compile") as progress:
         compiled = compile_with_warnings(
-            read(path), schedule=schedule, progress=progress, profile=profile
+            read(path), schedule=schedule, optimise=fuse, progress=progress, profile=profile
         )
     if compiled.warnings and not again:
         console.mistakes(compiled.warnings)

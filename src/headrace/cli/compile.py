@@ -19,6 +19,9 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE.plan", help="default: beside the source")
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds")
     parser.add_argument(
+        "--no-fuse", action="store_true", help="leave stages as written, to see what they give"
+    )
+    parser.add_argument(
         "--measure", action="store_true", help="measure the models here, to decide where rows meet"
     )
     parser.add_argument(
@@ -52,7 +55,12 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         if profile is not None:
             _say_where(profile, arguments.profile, console)
     plan = _files.plan_of(
-        arguments.source, arguments.schedule, console, profile, again=arguments.measure
+        arguments.source,
+        arguments.schedule,
+        console,
+        profile,
+        again=arguments.measure,
+        fuse=not arguments.no_fuse,
     )
     try:
         plan_file.write(plan, target)
