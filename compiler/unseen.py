@@ -61,9 +61,13 @@ def _holder(value: Value, maker: Node, before: Graph, after: Graph) -> str:
     """
     called = maker.kind.op.name if isinstance(maker.kind, OpCall) else maker.stage
     near = [node.stage for node in _models_near(value, maker, before)]
+    as_before = {(model.name, model.members) for model in before.models}
     for node in _nodes(after.body):
         if isinstance(node.kind, ModelCall):
-            members = {node.stage, *after.model(node.kind.model).members}
+            model = after.model(node.kind.model)
+            if (model.name, model.members) in as_before:
+                continue
+            members = {node.stage, *model.members}
             if called in members and not members.isdisjoint(near):
                 return node.stage
     return ""
