@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ..compiler.plan import Place
 from .flow import Asked, Block, Fallback, Group, Guard, Walk
-from .request import Code, Fault
+from .request import Code, Fault, OverLimit
 from .rows import Rows, scatter
 
 Tried: TypeAlias = "Generator[Asked, list[Rows], list[Rows] | Fault]"
@@ -77,7 +77,7 @@ class Try:
         except Fault as fault:
             around = group.guard
             limited = around is not None and around.at is not None and guard.at == around.at
-            ended = fault.code is Code.DEADLINE and limited
+            ended = isinstance(fault, OverLimit) and limited
             if ended or fault.code is Code.INTERNAL:
                 raise
             return fault

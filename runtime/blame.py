@@ -4,7 +4,7 @@ import traceback
 
 from .devices.device import DeviceError, ResidencyError
 from .flow import Work
-from .request import Code, Dropped, Fault
+from .request import Code, Dropped, Fault, OverLimit
 from .stage import StageError, StageGone
 
 
@@ -57,13 +57,7 @@ def own_fault(error: Exception, pipeline: str) -> Fault:
 
 def over_limit(pipeline: str, work: Work) -> Fault:
     """Return the fault of a work that a `try` has no more time for."""
-    return Fault(
-        Code.DEADLINE,
-        "it took longer than its `try` allows",
-        pipeline=pipeline,
-        stage=work.stage.name,
-        place=work.place,
-    )
+    return OverLimit(pipeline=pipeline, stage=work.stage.name, place=work.place)
 
 
 def late(pipeline: str, work: Work | None = None) -> Fault:

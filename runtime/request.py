@@ -75,6 +75,14 @@ class Dropped(Fault):
         super().__init__(Code.DEADLINE, message, pipeline=pipeline, stage=stage, place=place)
 
 
+class OverLimit(Fault):
+    """A work that a `try` has no more time for."""
+
+    def __init__(self, *, pipeline: str, stage: str | None, place: Place | None) -> None:
+        message = "it took longer than its `try` allows"
+        super().__init__(Code.DEADLINE, message, pipeline=pipeline, stage=stage, place=place)
+
+
 class EngineClosed(Fault):
     """The engine takes no more requests, and has done nothing of this one: another may do it."""
 
