@@ -88,10 +88,8 @@ class Foresight:
         may wait for company."""
         forecast = self._forecasts[task.pipeline.index]
         if task.deadline is None or forecast is None:
-            return None, None
-        least = forecast.least(at)
-        hopeless_at = task.deadline - least if least else None
-        return hopeless_at, task.deadline - _HASTE * forecast.mean(at)
+            return task.deadline, None
+        return task.deadline - forecast.least(at), task.deadline - _HASTE * forecast.mean(at)
 
     def take_in(self, task: Task) -> None:
         self._admission.held += task.size

@@ -203,7 +203,7 @@ class Scheduler:
         if task.deadline is not None:
             deadline, urgent = self._foresight.limits(task, at)
             if guard is not None:
-                deadline = None  # there may be another way out
+                deadline = task.deadline  # there may be another way out, up to then
         entries = [
             Entry(ticket, one.count, one.key, i, level, deadline, one.size, urgent, task.limited)
             for i, one in enumerate(ticket.parts)
@@ -341,6 +341,7 @@ class Scheduler:
             ticket = _waited_for(task)
             work = ticket.work if ticket is not None else None
             over.append((task, late(task.pipeline.plan.name, work)))
+            self._withdraw(task, now)
         for line in self._lines:
             for task, dropped in line.expire(now):
                 over.append((task, self._given_up(task, None, dropped=dropped)))
@@ -352,7 +353,7 @@ class Scheduler:
                 else:
                     self._interrupt(ticket, fault, now)
         for task, _ in over:
-            self._withdraw(task, now)
+            self._withdraw(task, now)  # wherever else it waits
         return over
 
     def _given_up(self, task: Task, ticket: Ticket | None, *, dropped: bool) -> Fault:

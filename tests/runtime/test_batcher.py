@@ -36,6 +36,14 @@ def test_b18_batches_are_counted_in_rows() -> None:
     assert batcher.take(0.0) is None
 
 
+def test_what_is_as_large_as_a_batch_is_not_cut() -> None:
+    batcher: Batcher[str] = Batcher(Batching(4, 0.0, ()))
+    add(batcher, "a", 1, 0.0)
+    add(batcher, "b", 4, 0.0)
+    assert shown(batcher.take(0.0)) == [("a", 0, 1)]
+    assert shown(batcher.take(0.0)) == [("b", 0, 4)]
+
+
 def test_b19_the_largest_preferred_size_runs_first() -> None:
     batcher: Batcher[str] = Batcher(Batching(8, 1.0, (4, 8)))
     for index in range(9):

@@ -7,12 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headrace.compiler.plan import Batching, OnnxSegment, OpSegment, Plan, Queueing, Service
+from headrace.compiler.plan import (
+    Batching,
+    OnnxSegment,
+    OpSegment,
+    Plan,
+    Queueing,
+    Service,
+    TryStep,
+)
 from headrace.compiler.policies import Priorities
 from headrace.runtime.admission import Intake
 from headrace.runtime.request import Code, Request
+from headrace.runtime.scheduler import End
 from headrace.runtime.simulate import Outcome, Simulation
-from tests.runtime.plans import PlanMaker, block, call, fields
+from tests.runtime.plans import PlanMaker, block, call, fields, place
 
 SOURCE = "def {name}(x):\n    return x + 1\n"
 F32 = fields(x="f32")
@@ -220,6 +229,39 @@ def test_a_request_that_can_not_be_in_time_is_told_at_once(start: Start) -> None
     assert told.fault is not None
     assert told.fault.code is Code.DEADLINE
     assert told.at == simulation.now
+
+
+@pytest.mark.parametrize("predict", [True, False])
+def test_what_is_too_late_never_runs_although_nobody_has_been_told_yet(
+    predict: bool, start: Start
+) -> None:
+    """Who looks after time limits is late himself: a worker that comes first must not run it."""
+    maker = Stages().stage("slow").stage("quick", batching=Batching(8, 0.5)).chain("p", 0, 1)
+    simulation = start(maker.chain("direct", 1), 3, Intake(predict=predict))
+    ask(simulation)  # for which the others wait
+    ask(simulation, "direct", deadline=0.6)
+    simulation.run(until=0.1)
+    scheduler = simulation._scheduler  # pyright: ignore[reportPrivateUsage] a worker of our own
+    job = scheduler.next_job(0.7)
+    assert isinstance(job, End)
+    assert job.fault.code is Code.DEADLINE
+    assert scheduler.next_job(0.7) is None  # and no other worker runs it before it is answered
+
+
+def test_under_a_try_there_may_be_another_way_out(start: Start) -> None:
+    maker = Stages().stage("slow", resources=(("place", 1),)).stage("quick")
+    body = block([], [call(0, [0], [1])], [1], captures=[(0, 0)])
+    orelse = block([], [call(1, [0], [1])], [1], captures=[(0, 0)])
+    attempt = TryStep(body, orelse, 9.0, (1,), place(4))
+    maker.pipeline("p", F32, fields(y="f32"), block([0], [attempt], [1]))
+    simulation = taught(start, maker, workers=3)
+    now = simulation.now
+    ask(simulation)
+    simulation.run(until=now + 0.1)
+    waiting = ask(simulation, deadline=now + 1.5)
+    simulation.run()
+    assert waiting.fault is not None
+    assert waiting.at == now + 1.5  # it was not dropped, but late
 
 
 # ---- what is not taken in
