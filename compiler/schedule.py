@@ -15,6 +15,7 @@ from .choose_schedule import schedule_name
 from .graph import FunctionCall, Graph, ModelCall, OpCall, Region, Settings, StageSettings
 from .policies import Sequencing
 from .schedule_padding import refuse_on_sim
+from .schedule_places import refuse_with_places
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
 from .schedule_service import Stage, read_resources
 from .schedule_stage import OF_BATCH, STAGE_KEYS, UNSERVED, Around, read_stage
@@ -94,10 +95,11 @@ def resolve_schedule(
         message = f"`sequences` has no effect: `{graph.name}` is not `per sequence`"
         section.refuse("sequences", "HR403", message)
     sequencing = section.take("sequences", lambda s: _sequencing(s, section.diagnostics))
+    unplaceable = refuse_with_places(of_stage, settings, stages, sequencing)
     needs = {name: one.service.resources for name, one in settings}
     resources = section.take("resources", lambda s: _resources(s, needs, section.diagnostics))
     refused = refuse_on_sim(of_stage, settings, stages, device)
-    diagnostics = [*section.finish(), *names.finish(), *refused]
+    diagnostics = [*section.finish(), *names.finish(), *refused, *unplaceable]
     return Settings(
         name=schedule_name(schedule),
         stages=tuple(settings),

@@ -19,23 +19,26 @@ class Segments:
     """Numbers segments in the order in which they are first used."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Segment, int] = {}
+        self._numbers: dict[tuple[Segment, str], int] = {}
         self._blobs: dict[str, bytes] = {}
         # of the graph that was asked for last: its calls come one after the other
         self._points: tuple[Graph | None, dict[Node, BatchPoint]] = (None, {})
 
     @property
     def all(self) -> tuple[Segment, ...]:
-        return tuple(self._numbers)
+        return tuple(segment for segment, _ in self._numbers)
 
     @property
     def blobs(self) -> tuple[tuple[str, bytes], ...]:
         return tuple(sorted(self._blobs.items()))
 
     def add(self, graph: Graph, node: Node, directory: Path) -> int:
-        """Return the number of the segment that runs a call; an equal one is used again."""
-        segment = self._segment(graph, node, directory)
-        return self._numbers.setdefault(segment, len(self._numbers))
+        """Return the number of the segment that runs a call; an equal one is used again, unless
+        sequences have rows of their own there, which others would take from them."""
+        segment, sequencing = self._segment(graph, node, directory), graph.settings.sequencing
+        own = sequencing is not None and sequencing.slots is not None
+        key = segment, graph.name if own else ""
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def _segment(self, graph: Graph, node: Node, directory: Path) -> Segment:
         match node.kind:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..compiler.plan import OpSegment, PipelinePlan, Plan, Segment
+from ..compiler.plan import OnnxSegment, OpSegment, PipelinePlan, Plan, Segment
 from ..compiler.plan_walk import copies_of, segments_of
 from .backend import Loading, load_backends
 from .cache import Cache
@@ -31,12 +31,13 @@ class LoadConfig:
     """For whom a plan is loaded: so many `workers` run its stages at one time, and a run of a
     model takes `threads` where its schedule does not say (None: the cores are divided).
     `tensorrt` gives what runs on a GPU to TensorRT; with `warm` stages are warmed up as their
-    schedule says."""
+    schedule says. `devices` are open already; they are used instead of others of their names."""
 
     workers: int = 1
     threads: int | None = 1
     tensorrt: bool = False
     warm: bool = False
+    devices: tuple[Device, ...] = ()
 
 
 class Stages:
@@ -54,7 +55,9 @@ class Stages:
         cannot run the plan; nothing stays open then."""
         config = config or LoadConfig()
         cores = sorted(os.sched_getaffinity(0))
-        self._loading = Loading(dict(plan.blobs), tensorrt=config.tensorrt, store=shared)
+        self._loading = Loading(
+            dict(plan.blobs), tensorrt=config.tensorrt, store=shared, devices=config.devices
+        )
         self.shares = divide(plan.segments, len(cores), config.workers, config.threads)
         self.all: list[Stage] = []
         self._transfers: dict[str, Stage] = {}
@@ -98,7 +101,9 @@ class Stages:
         for index in segments_of(pipeline.body):
             segment = plan.segments[index]
             if not isinstance(segment, OpSegment) and segment.batching is not None:
-                self.all[index] = SeatedStage(self.all[index], pipeline.sequencing.slots)
+                axes = segment.input_axes if isinstance(segment, OnnxSegment) else ()
+                common = [number for number, axis in enumerate(axes) if axis is None]
+                self.all[index] = SeatedStage(self.all[index], pipeline.sequencing.slots, common)
 
     def transfer(self, device: str) -> Stage:
         """Return the stage that copies to a device."""

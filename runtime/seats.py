@@ -7,7 +7,7 @@ travels as one column more, behind those of the stage, which nothing but a Seate
 a `for` have no place and run as anywhere else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -27,11 +27,12 @@ class Seat(NamedTuple):
 
 
 class SeatedStage:
-    """A stage of a pipeline with so many `places`."""
+    """A stage of a pipeline with so many `places`. `common` are the numbers of the inputs without
+    a batch axis, which all rows of a batch have in common, blank ones too."""
 
-    def __init__(self, stage: Stage, places: int) -> None:
+    def __init__(self, stage: Stage, places: int, common: Collection[int] = ()) -> None:
         self.name, self.index, self.policy = stage.name, stage.index, stage.policy
-        self._stage, self._places = stage, places
+        self._stage, self._places, self._common = stage, places, common
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if not _seated(columns):
@@ -56,14 +57,20 @@ class SeatedStage:
         if not _seated(columns):
             return self._stage.split(columns, count)
         (part,) = self._stage.split(columns[:-1], count)
-        return [replace(part, columns=(*part.columns, columns[-1]))]
+        # a row without a place, as of a `for`, meets others of its kind
+        return [replace(part, key=(Seat, part.key), columns=(*part.columns, columns[-1]))]
 
     def _round(
         self, columns: Sequence[Rows], numbers: Sequence[int], rows: Sequence[int], cell: StageCell
     ) -> tuple[Sequence[int], list[Rows]]:
         """Run rows of which no two are of one place."""
         own = [numbers[row] for row in rows]
-        spread = [_spread(column.take(rows), own, self._places) for column in columns]
+        spread = [
+            column.take([rows[0]] * self._places)
+            if number in self._common
+            else _spread(column.take(rows), own, self._places)
+            for number, column in enumerate(columns)
+        ]
         try:
             results = self._stage.run_together(spread, self._places, cell)
         except StageError as error:
@@ -135,7 +142,8 @@ def _spread(column: Rows, numbers: Sequence[int], places: int) -> Rows:
 def _blank(item: Value) -> Value:
     match item:
         case View():
-            return cast("Value", item.buffer.device.upload(np.zeros(item.shape, item.dtype)))
+            device, stream = item.buffer.device, item.ready.stream
+            return device.zeros(item.shape, item.dtype, item.stage, stream)
         case np.ndarray():
             return np.full_like(item, "" if item.dtype.hasobject else 0)
         case np.generic():

@@ -250,3 +250,33 @@ def test_each_mistake_in_sequences_has_its_code_and_place(
 ) -> None:
     found = resolve(sequenced, f"sequences {{ {text} }}")[1]
     assert [(one.code, one.primary.span.text) for one in found] == [(code, at)]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "at"),
+    [
+        ("clean { batch { max = 8 }, instances = 2 }", "HR406", "instances = 2"),
+        ("clean { batch { max = 8 }, cache = 1MiB }", "HR403", "cache = 1MiB"),
+        ("read { batch { max = 4 } }", "HR406", "max = 4"),
+    ],
+)
+def test_places_of_sequences_want_one_object_that_is_always_asked_for_all_of_them(
+    sequenced: Graph, text: str, code: str, at: str
+) -> None:
+    (found,) = resolve(sequenced, f"{text}\nsequences {{ strategy = direct, slots = 8 }}")[1]
+    assert (found.code, found.primary.span.text) == (code, at)
+    assert resolve(sequenced, f"{text}\nsequences {{ strategy = oldest }}")[1] == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read { batch { max = 8 }, instances = 2, cache = 1MiB }",
+        "clean { instances = 2, cache = 1MiB }",
+        "clean { batch { max = 9 } }",
+    ],
+)
+def test_what_keeps_nothing_by_rows_may_have_instances_and_a_cache(
+    sequenced: Graph, text: str
+) -> None:
+    assert resolve(sequenced, f"{text}\nsequences {{ strategy = direct, slots = 8 }}")[1] == ()

@@ -1,11 +1,13 @@
 """The strategy `direct`: a sequence has a row of the batch of its own for as long as it lives."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import headrace
 from headrace.runtime.engine import Engine, EngineConfig
@@ -13,7 +15,7 @@ from headrace.runtime.metrics import StageCell
 from headrace.runtime.request import Code, Fault, InSequence, Request
 from headrace.runtime.rows import Rows, Value
 from headrace.runtime.seats import Seat, SeatedStage
-from headrace.runtime.simulate import Simulation
+from headrace.runtime.simulate import Outcome, Simulation
 from headrace.runtime.stage import Part, StageError
 
 COUNTER = """
@@ -159,3 +161,98 @@ def test_what_asks_twice_for_one_place_runs_twice(engine: Engine) -> None:
     ]
     (sums,) = stage.run(columns, 2, StageCell())
     assert [float(np.asarray(one)) for one in sums.items()] == [1, 3]
+
+
+MET = """
+model count = python "counter.py:Counter" (x: f32, start: bool, ready: bool) -> (sum: f32)
+model times = onnx "times.onnx" (x: f32, k: f32) -> (y: f32) batch axis { x = 0, y = 0 }
+model double = onnx "double.onnx" (x: f32) -> (y: f32)
+
+pipeline sums(x: f32, k: f32, xs: f32[N]) -> (sum: f32, y: f32, ys: f32[N]) per sequence {
+    ys = for one in xs { yield double(one) }
+    return sum = count(x, sequence.start, sequence.ready), y = double(times(x, k)), ys = ys
+}
+pipeline others(x: f32) -> (sum: f32) per sequence {
+    return sum = count(x, sequence.start, sequence.ready)
+}
+pipeline doubled(x: f32) -> (y: f32) { return y = double(x) }
+
+schedule sums {
+    count  { batch { max = 3, wait = 20ms }, instances = 1 }
+    times  { batch { max = 3, wait = 20ms } }
+    double { batch { max = 3, wait = 20ms } }
+    sequences { strategy = direct, slots = 3 }
+}
+schedule others {
+    count  { batch { max = 3, wait = 20ms }, instances = 1 }
+    sequences { strategy = direct, slots = 3 }
+}
+schedule doubled { double { batch { max = 3, wait = 20ms } } }
+"""
+
+
+@pytest.fixture
+def met(tmp_path: Path) -> headrace.CompiledPlan:
+    (tmp_path / "counter.py").write_text(COUNTER)
+    for name, op, second, dims in (("times", "Mul", "k", []), ("double", "Add", "x", ["N"])):
+        fields = {"x": ["N"], second: dims}
+        graph = helper.make_graph(
+            [helper.make_node(op, ["x", second], ["y"])],
+            name,
+            [
+                helper.make_tensor_value_info(one, TensorProto.FLOAT, of)
+                for one, of in fields.items()
+            ],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N"])],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    (tmp_path / "p.pipe").write_text(MET)
+    return headrace.compile(tmp_path / "p.pipe")
+
+
+def test_what_all_rows_have_in_common_is_no_blank(met: headrace.CompiledPlan) -> None:
+    simulation = Simulation(met.plan, workers=2)
+    inputs = {"k": np.float32(5), "xs": np.zeros(0, np.float32)}
+    outcomes = [
+        simulation.submit(
+            Request("sums", {"x": np.float32(id + 1), **inputs}, sequence=InSequence(id, True))
+        )
+        for id in range(2)
+    ]
+    simulation.run()
+    # the row of sequence 0 is blank now
+    after = simulation.submit(
+        Request("sums", {"x": np.float32(3), **inputs}, sequence=InSequence(1))
+    )
+    simulation.run()
+    assert [(one.outputs or {})["y"] for one in (*outcomes, after)] == [10, 20, 30]
+    simulation.close()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_with_a_place_and_rows_without_do_not_meet(
+    met: headrace.CompiledPlan, seed: int
+) -> None:
+    simulation = Simulation(met.plan, seed=seed, workers=2)
+    asked: list[tuple[Outcome, Mapping[str, object]]] = []
+    for turn in range(3):
+        for id in range(3):
+            x = np.float32(10 * turn + id)
+            sequence = InSequence(id, start=turn == 0)
+            inputs = {"x": x, "k": np.float32(1), "xs": np.arange(turn, dtype=np.float32)}
+            total = sum(10 * before + id for before in range(turn + 1))
+            right = {"sum": total, "y": 2 * x, "ys": [2.0 * one for one in range(turn)]}
+            other = Request("others", {"x": -x}, sequence=sequence)
+            for request, answer in (
+                (Request("sums", inputs, sequence=sequence), right),
+                (other, {"sum": -total}),
+                (Request("doubled", {"x": x}), {"y": 2 * x}),
+            ):
+                asked.append((simulation.submit(request), answer))
+        simulation.run()
+    for outcome, right in asked:
+        assert outcome.fault is None
+        found = {name: np.asarray(one).tolist() for name, one in (outcome.outputs or {}).items()}
+        assert found == right
+    simulation.close()
