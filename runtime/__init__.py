@@ -16,12 +16,12 @@ work asks for; `blame` gives failures an address. `sequences` and `turns` keep s
 requests, `in_sequence` hands them to a walk, and `seats` gives it a row of its own in each batch.
 
 Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
-decides what is next, with `foresight` (`admission`, `forecast`), `stage_queues` (`company`,
-`units`) and `batcher` (`line`, `gather`, `queue_policy`, `agenda`); `jobs` does, `threads` waits
-(`until`), `pending` is the future, `streams` hold what has been emitted; `simulate` puts a fake
-clock in place of threads, `measure` finds out what models take, `check_batch` whether a batch
-changes results, with rows of samples or `stand_ins`. `metrics` counts. `record` is what an embedded
-call returns.
+decides what is next, with `strands` of what has begun, `foresight` (`admission`, `forecast`),
+`stage_queues` (`company`, `units`) and `batcher` (`line`, `gather`, `queue_policy`, `agenda`);
+`jobs` does, `threads` waits (`until`), `pending` is the future, `streams` hold what has been
+emitted; `simulate` puts a fake clock in place of threads, `measure` finds out what models take,
+`check_batch` whether a batch changes results, with rows of samples or `stand_ins`. `metrics`
+counts. `record` is what an embedded call returns.
 
 Front ends. `repository` loads plans, lets versions come and go, and has what they have in common
 `shared`; `server` (`server_config`, `fronts`) serves it as a `service`: `http`

@@ -12,8 +12,8 @@ from .metrics import StageCell, Tally
 from .prepared import present
 from .request import Fault
 from .rows import Rows, merge
-from .scheduler import Delivery
 from .stage import Part, Stage, StageError
+from .strands import Delivery
 from .task import Branch, Join, Strand, Ticket
 
 

@@ -19,12 +19,13 @@ from .metrics import Metrics, Snapshot
 from .prepared import Prepared, with_caches
 from .request import Code, Fault, Request
 from .rows import size_of
-from .scheduler import Delivery, End, Resume, Run, Scheduler
+from .scheduler import End, Run, Scheduler
 from .stage import Stage
 from .task import Strand, Task, Ticket
 from .turns import Sequences
 
 
+from .strands import Delivery, Resume
 class Outcome:
     """What became of one request: `outputs` or `fault`, and `at` what time, once it is known.
 
@@ -169,7 +170,7 @@ class Simulation:
         """Read what a parked stream has emitted, so that it goes on."""
         outcome.parked = False
         if outcome.task is not None:
-            self._scheduler.resume(outcome.task)
+            self._scheduler.strands.resume(outcome.task)
 
     def cancel(self, outcome: Outcome) -> None:
         """Take a request back."""
@@ -254,15 +255,15 @@ class Simulation:
     def _deliver(self, job: Run, deliveries: "list[Delivery]") -> None:
         self._scheduler.ran(job)
         for delivery in deliveries:
-            self._scheduler.deliver(delivery, self.now)
+            self._scheduler.strands.deliver(delivery, self.now)
 
     def _reached(self, strand: Strand, reached: Advanced) -> None:
         if isinstance(reached, Ticket):
-            self._scheduler.enqueue(reached, self.now, self._free)
+            self._scheduler.strands.enqueue(reached, self.now, self._free)
         elif isinstance(reached, Fork):
-            self._scheduler.fork(strand, reached)
+            self._scheduler.strands.fork(strand, reached)
         elif isinstance(reached, Ended):
-            self._scheduler.end(reached.branch, reached.outcome, self.now)
+            self._scheduler.strands.end(reached.branch, reached.outcome, self.now)
         elif reached is not None:
             self._answer(strand.task, reached)
 

@@ -112,14 +112,14 @@ class Workers:
         if stage.policy is None:
             return
         with self._lock:
-            self._scheduler.leave(stage)
+            self._scheduler.strands.leave(stage)
             if self._idle:
                 self._wake_another(self._clock())
 
     def resume(self, task: Task) -> None:
         """Let a stream go on whose reader has made room."""
         with self._lock:
-            self._scheduler.resume(task)
+            self._scheduler.strands.resume(task)
             self._work.notify()
 
     def drop(self, task: Task) -> None:
@@ -200,7 +200,7 @@ class Workers:
                 now = self._clock()
                 self._scheduler.ran(job)
                 for delivery in deliveries:
-                    self._scheduler.deliver(delivery, now)
+                    self._scheduler.strands.deliver(delivery, now)
             return
         if isinstance(job, End):
             self._end(job.task, job.fault, tally)
@@ -214,15 +214,15 @@ class Workers:
         if isinstance(reached, Ticket):
             with self._lock:
                 # this worker is free in a moment: what it can serve does not count as waiting
-                queued = self._scheduler.enqueue(reached, self._clock(), self._idle + 1)
+                queued = self._scheduler.strands.enqueue(reached, self._clock(), self._idle + 1)
                 if queued and _is_limited(reached):
                     self._watch_limits()
         elif isinstance(reached, Fork):
             with self._lock:
-                self._scheduler.fork(strand, reached)
+                self._scheduler.strands.fork(strand, reached)
         elif isinstance(reached, Ended):
             with self._lock:
-                self._scheduler.end(reached.branch, reached.outcome, self._clock())
+                self._scheduler.strands.end(reached.branch, reached.outcome, self._clock())
         elif reached is not None:
             self._end(strand.task, reached, tally)
 

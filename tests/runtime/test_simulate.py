@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from headrace.compiler.plan import Batching, EachStep, Queueing
 from headrace.runtime.jobs import advance, run_batch
 from headrace.runtime.request import Code, Request
-from headrace.runtime.scheduler import Resume, Run, Start
+from headrace.runtime.scheduler import Run, Start
 from headrace.runtime.simulate import Outcome, Simulation
+from headrace.runtime.strands import Resume
 from headrace.runtime.task import Ticket
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields, kind, place
 
@@ -312,12 +313,12 @@ def test_a_request_of_which_two_batches_fail_goes_on_once(
     assert isinstance(start, Start)
     ticket = advance(start.task, None, tally, lambda: 0.0, simulation)
     assert isinstance(ticket, Ticket)
-    assert scheduler.enqueue(ticket, 0.0, 2)
+    assert scheduler.strands.enqueue(ticket, 0.0, 2)
     runs = [scheduler.next_job(0.0) for _ in range(2)]
     for run in runs:
         assert isinstance(run, Run)
         for delivery in run_batch(run.queue.stage, run.batch, tally, 0.0):
-            scheduler.deliver(delivery, 0.0)
+            scheduler.strands.deliver(delivery, 0.0)
     assert isinstance(scheduler.next_job(0.0), Resume)
     assert scheduler.next_job(0.0) is None
     assert not outcome.done

@@ -1,0 +1,237 @@
+"""Requests that have begun: what each of their strands waits for, and which can go on.
+
+A strand waits for a Ticket, whose rows are in the queue of a stage or run, or for the Join of those
+that it has forked into; else it is resumable, or a worker is at it. Rows that come to a stage where
+nobody else can come and nothing else is to be done do not queue (`enter`). Nothing here waits,
+locks or runs a stage; `now` is always an argument.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .agenda import Agenda
+from .batcher import Batch
+from .blame import over_limit
+from .company import Company
+from .flow import Fork
+from .foresight import Foresight
+from .line import Entry
+from .request import Fault
+from .rows import Rows
+from .stage import Stage
+from .stage_queues import StageQueue, StageQueues
+from .task import Branch, Join, Strand, Task, Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """`outcome` is what the strand waited for, done, or why it is not; None for a walk of a fork
+    that begins, and for a stream that has waited for its reader."""
+
+    strand: Strand
+    outcome: Ticket | Join | Fault | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Results of some rows of a ticket, or why they have none."""
+
+    ticket: Ticket
+    rows: Sequence[int]
+    outcome: list[Rows] | Fault
+
+
+class Strands:
+    """Those of all requests of one engine."""
+
+    def __init__(self, queues: StageQueues, company: Company, foresight: Foresight) -> None:
+        self._queues, self._company, self._foresight = queues, company, foresight
+        self._resumable: deque[Resume] = deque()
+        self._limits: Agenda[float, Ticket] = Agenda(_waits)
+
+    def enter(self, strand: Strand, stage: Stage, count: int, now: float) -> bool:
+        """Whether rows that have come to a stage may run there without queueing, where nothing else
+        is to be done: there must be nobody to wait for, and a place free. `leave` must follow."""
+        company, pipeline = self._company, strand.task.pipeline.index
+        company.go(pipeline, strand.at)
+        alone = not company.expected(stage.index)
+        if not self._queues.enter(stage, count, now, alone=alone):
+            company.come(pipeline, strand.at)
+            return False
+        strand.at = stage.index
+        company.come(pipeline, strand.at)
+        return True
+
+    def leave(self, stage: Stage) -> None:
+        """Note that rows which entered have run."""
+        self._queues.leave(self._queues.of(stage))
+
+    def enqueue(self, ticket: Ticket, now: float, idle: int) -> bool:
+        """Put a work in front of its stage; when that is full the request goes on with a fault."""
+        strand, queue = ticket.strand, self._queues.of(ticket.work.stage)
+        task, guard = strand.task, ticket.work.group.guard
+        if strand.done:
+            return False
+        if not task.reached_queue:
+            task.reached_queue = True
+            task.pipeline.started(_busy(strand))
+        at, level = queue.stage.index, queue.level(task)
+        deadline = urgent = None
+        if task.deadline is not None:
+            deadline, urgent = self._foresight.limits(task, at)
+            if guard is not None:
+                deadline = task.deadline  # there may be another way out, up to then
+        entries = [
+            Entry(ticket, one.count, one.key, i, level, deadline, one.size, urgent, task.limited)
+            for i, one in enumerate(ticket.parts)
+        ]
+        if not queue.batcher.add(entries, now, idle if self._queues.is_open(queue) else 0):
+            fault = self._foresight.full_stage(task, ticket.work)
+            self._resumable.append(Resume(strand, fault))
+            return False
+        self._company.wait(task.pipeline.index, strand.at, at)
+        strand.ticket, strand.at = ticket, at
+        if guard is not None and guard.at is not None:
+            self._limits.add(guard.at, ticket)
+        return True
+
+    def taken(self, queue: StageQueue, batch: Batch[Ticket], now: float) -> None:
+        """Note that the rows of a batch have left their queue to be run."""
+        for piece in batch.slices:
+            ticket = piece.entry.owner
+            if not ticket.taken:
+                ticket.taken = True
+                self._company.pass_by(ticket.task.pipeline.index, queue.stage.index)
+            if ticket.task.begun is not None:
+                ticket.task.begun[queue.stage.index] = now
+
+    def deliver(self, delivery: Delivery, now: float) -> None:
+        """Take the outcome of some rows; with the last, or the first fault, the request goes on."""
+        ticket, outcome = delivery.ticket, delivery.outcome
+        strand = ticket.strand
+        if strand.ticket is not ticket:
+            return
+        guard = ticket.work.group.guard
+        if guard is not None and guard.over(now):
+            outcome = over_limit(ticket.task.pipeline.plan.name, ticket.work)
+        if isinstance(outcome, Fault):
+            self.interrupt(ticket, outcome, now)
+        elif ticket.deliver(delivery.rows, outcome):
+            strand.ticket = None
+            self._resumable.append(Resume(strand, ticket))
+
+    def fork(self, strand: Strand, fork: Fork) -> None:
+        """Let the walks of a fork be gone on with by whoever is free; the strand waits for them."""
+        if strand.done:
+            return
+        join = strand.join = Join(strand, fork.flows)
+        self._company.go(strand.task.pipeline.index, strand.at)
+        self._company.come(strand.task.pipeline.index, strand.at, len(join.branches))
+        self._resumable.extend(Resume(branch, None) for branch in join.branches)
+
+    def end(self, branch: Branch, outcome: list[Rows] | Fault, now: float) -> None:
+        """Take what a walk of a fork has come to; with the last, or the first fault, the strand
+        that forked goes on."""
+        if branch.done:
+            return
+        branch.done = True
+        join, pipeline = branch.meets, branch.task.pipeline.index
+        self._company.go(pipeline, branch.at)
+        join.parent.busy += branch.busy
+        if isinstance(outcome, Fault):
+            self._resumable.append(Resume(join.parent, outcome))
+        elif join.take(branch, outcome):
+            self._resumable.append(Resume(join.parent, join))
+        else:
+            return
+        self._part(join, now)
+        self._company.come(pipeline, join.parent.at)
+
+    def resume(self, task: Task) -> None:
+        """Let a stream go on whose reader has made room."""
+        if not task.done:
+            self._resumable.append(Resume(task, None))
+
+    def next(self) -> Resume | None:
+        """Take the next strand that can go on."""
+        return self._resumable.popleft() if self.resumable() else None
+
+    def resumable(self) -> bool:
+        """Whether a strand can go on."""
+        while self._resumable and self._resumable[0].strand.done:
+            self._resumable.popleft()
+        return bool(self._resumable)
+
+    def tasks(self) -> list[Task]:
+        """Return the requests of strands that can go on, or wait at a stage."""
+        found = [ticket.task for queue in self._queues for ticket in queue.batcher.owners()]
+        return [*found, *(resume.strand.task for resume in self._resumable)]
+
+    def next_limit(self) -> float | None:
+        """Return when the next time limit of a `try` has passed."""
+        first = self._limits.first()
+        return None if first is None else first[0]
+
+    def end_limits(self, now: float) -> None:
+        """Let what has waited until the limit of a `try` go on to its `else`."""
+        while (limit := self._limits.first()) is not None and limit[0] <= now:
+            self._limits.pop()
+            ticket = limit[1]
+            self.interrupt(ticket, over_limit(ticket.task.pipeline.plan.name, ticket.work), now)
+
+    def interrupt(self, ticket: Ticket, fault: Fault, now: float) -> None:
+        """Take a work out of its queue, and let its request go on with a fault.
+
+        What runs of it already is not used.
+        """
+        self._give_up(ticket, now)
+        self._resumable.append(Resume(ticket.strand, fault))
+
+    def withdraw(self, strand: Strand, now: float) -> None:
+        """Let nothing more of a request run, which has not got its answer yet."""
+        if strand.ticket is not None:
+            self._give_up(strand.ticket, now)
+        for branch in strand.join.branches if strand.join is not None else ():
+            self.withdraw(branch, now)
+
+    def stop(self, strand: Strand, now: float, *, counted: bool = True) -> None:
+        """Take a strand, and those that it waits for, out wherever they are."""
+        strand.done = True
+        if strand.ticket is not None:
+            self._give_up(strand.ticket, now)
+        if strand.join is not None:
+            self._part(strand.join, now)
+        elif counted:
+            self._company.go(strand.task.pipeline.index, strand.at)
+
+    def _part(self, join: Join, now: float) -> None:
+        """Let go of the strands of a fork, and stop those that are not at their end."""
+        branches, join.branches, join.parent.join = join.branches, [], None
+        for branch in branches:
+            if not branch.done:
+                self.stop(branch, now)
+
+    def _give_up(self, ticket: Ticket, now: float) -> None:
+        ticket.strand.ticket = None
+        self._queues.of(ticket.work.stage).batcher.cancel(ticket, now)
+        if not ticket.taken:
+            ticket.taken = True
+            self._company.pass_by(ticket.task.pipeline.index, ticket.work.stage.index)
+
+
+def waited_for(strand: Strand) -> Ticket | None:
+    """Return a work that a strand waits for, or one of those that it has joined does."""
+    if strand.ticket is not None or strand.join is None:
+        return strand.ticket
+    found = (waited_for(branch) for branch in strand.join.branches)
+    return next((ticket for ticket in found if ticket is not None), None)
+
+
+def _waits(_limit: float, ticket: Ticket) -> bool:
+    return ticket.strand.ticket is ticket
+
+
+def _busy(strand: Strand) -> float:
+    """Return the seconds that led to where a strand is."""
+    return strand.busy + (_busy(strand.meets.parent) if isinstance(strand, Branch) else 0.0)
