@@ -3,7 +3,8 @@
 In order of control flow: `lower` makes graphs (`graph`) of a tree and the files that it names
 (`assets`, `signatures` of ONNX files), `verify` says what is well formed, `choose_schedule`,
 `schedule` (`schedule_stage`, `schedule_padding`, `schedule_places`, `schedule_service`,
-`schedule_queue`, all by `schedule_values`) resolve how they run (`policies`), `stubs` puts in what a test replaces.
+`schedule_queue`, all by `schedule_values`) resolve how they run (`policies`), `stubs` puts in what
+a test replaces.
 `optimize` runs the passes of `passes` (`graph_pass`, `rewrite`), by what `stage_settings` and
 `batch_points` (`agree_sizes`) say of where and in what company stages run, and figures of a
 `profile` (`profile_file`) where there is one. `memory` and `arena` lay out what lies between,
