@@ -5,7 +5,7 @@ module of a source) it asks `Loading` for by a key, and whatever it opens is han
 to be closed, so that no backend keeps anything between plans.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
@@ -34,13 +34,19 @@ class Loading:
     """What a plan's backends have at hand; `close` closes what they opened, the last first."""
 
     def __init__(
-        self, blobs: Mapping[str, bytes], *, tensorrt: bool, store: Shared | None = None
+        self,
+        blobs: Mapping[str, bytes],
+        *,
+        tensorrt: bool,
+        store: Shared | None = None,
+        devices: Sequence[Device] = (),
     ) -> None:
-        """`tensorrt` gives what runs on a GPU to TensorRT. `store` is what plans have in common."""
+        """`tensorrt` gives what runs on a GPU to TensorRT. `store` is what plans have in common;
+        `devices` are open already, and stay so."""
         self._store = store
         self.blobs, self.tensorrt = blobs, tensorrt
         self._closing = ExitStack()
-        self._devices: dict[str, Device] = {}
+        self._devices: dict[str, Device] = {one.name: one for one in devices}
         self._shared: dict[Hashable, Closable] = {}
         self._outside: list[tuple[Outside, str]] = []
 

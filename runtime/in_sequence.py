@@ -1,7 +1,8 @@
 """The walk of a request of a sequence: it takes control values and states behind its inputs.
 
 A state that is kept on a device is there already, but for the first one and one that another engine
-has left: the copy is a work like any other, and is no copy where there is nothing to move.
+has left: the copy is a work like any other, and is no copy where there is nothing to move. So is
+what gives a state that is a row of a batch memory of its own, lest it keep all of the batch's.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +50,12 @@ def walk_in_sequence(
             (kept,) = yield Work(transfer(state.device), [kept], group, pipeline.place)
         arguments.append(kept)
     walk = block.start(arguments, group)
-    return (yield from walk if place is None else seated(walk, Seat(place)))
+    results = yield from walk if place is None else seated(walk, Seat(place))
+    for index, state in enumerate(pipeline.states, len(results) - len(pipeline.states)):
+        if state.device != "cpu":
+            work = Work(transfer(state.device), [results[index]], group, pipeline.place)
+            (results[index],) = yield work
+    return results
 
 
 def _control(field: Field, sequence: InSequence) -> Item:

@@ -14,7 +14,7 @@ from ..compiler.plan import OnnxSegment
 from ..dsl.types import OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
-from .devices.device import Device, View
+from .devices.device import Device, DeviceError, ResidencyError, Stream, View
 from .devices.host import HostDevice
 from .metrics import StageCell
 from .onnx_session import OnnxSession, reason
@@ -40,7 +40,7 @@ class OnnxStage:
     ) -> None:
         self.name, self.index, self.policy = segment.name, index, policy
         self._segment, self._session = segment, session
-        self._on_host = isinstance(device, HostDevice)
+        self._streams = None if isinstance(device, HostDevice) else session.streams()
         limit = segment.batching.maximum if segment.batching is not None else segment.group
         self._limit = limit if segment.stackable else 1
         self._inputs = tuple(
@@ -110,8 +110,12 @@ class OnnxStage:
         return self._execute(columns, count)
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
-        if not self._on_host:
-            return self._execute_on_device(columns, count)
+        if self._streams is not None:
+            stream = self._streams.lend()
+            try:
+                return self._execute_on_device(columns, count, stream)
+            finally:
+                self._streams.give_back(stream)
         feeds: dict[str, Array] = {}
         for (name, axis, dtype, optional), column in zip(self._inputs, columns, strict=True):
             if axis is None:
@@ -161,19 +165,16 @@ class OnnxStage:
             f"the model returned {found} rows for {count}; no row can be told from another's"
         )
 
-    def _execute_on_device(self, columns: Sequence[Rows], count: int) -> list[Rows]:
-        feeds: dict[str, View] = {}
-        for (name, axis, _, _), column in zip(self._inputs, columns, strict=True):
-            value: Value = column.item(0) if axis is None else column.stack()
-            if value is None:
-                continue
-            if not isinstance(value, View):
-                raise StageError(f"`{name}` is in the host's memory, and the model runs elsewhere")
-            if axis:
-                raise StageError(f"`{name}` has its batch axis at {axis}; a device wants it first")
-            feeds[name] = value
+    def _execute_on_device(self, columns: Sequence[Rows], count: int, stream: Stream) -> list[Rows]:
         try:
-            outputs = self._session.run_on_device(feeds, self._shapes(feeds, count), self.name)
+            feeds = self._views(columns, stream)
+            outputs = self._session.run_on_device(
+                feeds, self._shapes(feeds, count), self.name, stream
+            )
+        except DeviceError as error:
+            raise StageError(str(error)) from error
+        except (StageError, ResidencyError):
+            raise
         except Exception as error:
             raise StageError(f"the model failed: {reason(error)}") from error
         if self._checks:
@@ -181,6 +182,24 @@ class OnnxStage:
         return [
             self._column(out, axis, count) for out, axis in zip(outputs, self._axes, strict=True)
         ]
+
+    def _views(self, columns: Sequence[Rows], stream: Stream) -> dict[str, View]:
+        """Return what the model is fed, each column as one view."""
+        feeds: dict[str, View] = {}
+        for (name, axis, _, _), column in zip(self._inputs, columns, strict=True):
+            try:
+                shared = axis is None
+                value: Value = column.item(0) if shared else column.stack_on(self.name, stream)
+            except ValueError as error:
+                raise StageError(f"`{name}`: {error}") from error
+            if value is None:
+                continue
+            if not isinstance(value, View):
+                raise StageError(f"`{name}` is in the host's memory, and the model runs elsewhere")
+            if axis:
+                raise StageError(f"`{name}` has its batch axis at {axis}; a device wants it first")
+            feeds[name] = value
+        return feeds
 
     # Any: of any scalar
     def _shapes(

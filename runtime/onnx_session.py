@@ -14,7 +14,9 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import numpy as np
 
 from ..stdlib.op import Array
-from .devices.device import Device, View
+from .devices.device import Device, Stream, View
+from .devices.resident import ResidentDevice
+from .devices.streams import Streams
 from .division import Share
 from .load_error import BAD_MODEL, NO_RUNTIME, TWO_RUNTIMES, LoadError
 
@@ -50,7 +52,10 @@ class OnnxSession:
             cores = ",".join(str(cpu + 1) for cpu in share.cpus)  # it counts them from 1
             each = ";".join([cores] * (share.threads - 1))  # and leaves out the thread that calls
             options.add_session_config_entry("session.intra_op_thread_affinities", each)
-        providers = choose_providers(runtime.get_available_providers(), device.name, tensorrt)
+        self._stream = device.stream() if device.name.startswith("gpu") else None
+        pointer = cast("Pointed", self._stream).pointer if self._stream is not None else None
+        available = runtime.get_available_providers()
+        providers = choose_providers(available, device.name, tensorrt, pointer)
         if providers[0] != "CPUExecutionProvider":
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         # Any: onnxruntime has no types of its own
@@ -58,6 +63,8 @@ class OnnxSession:
         self._names = list(output_names)
         self._device = device
         self._options: Any = runtime.RunOptions()  # Any: likewise
+        if self._stream is not None:  # what comes next waits for an event
+            self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self.run: Callable[[Mapping[str, Array]], list[Array]] = partial(
             self._session.run, self._names, run_options=self._options
         )
@@ -68,38 +75,48 @@ class OnnxSession:
     def close(self) -> None:
         """Nothing to do: ONNX Runtime frees a session with the last stage that can run it."""
 
+    def streams(self) -> Streams:
+        """Return the streams of one stage that runs this: on a GPU all share the session's."""
+        return Streams(self._device, self._stream)
+
     def run_on_device(
         self,
         feeds: Mapping[str, View],
         results: "Sequence[tuple[tuple[int, ...] | None, np.dtype[Any]]]",  # Any: of any scalar
         stage: str,
+        stream: Stream,
     ) -> list[View]:
-        """Run on views in place. A result of unknown shape is put where the session chooses and
-        then moved within the device."""
-        device = cast("Addressable", self._device)  # what is not on the host has an address
+        """Run on views in place, in the order of a stream. A result of unknown shape is put where
+        the session chooses, which has to be waited for, and then moved within the device."""
+        device = cast("ResidentDevice", self._device)  # as everything that is not the host
+        memory, index = device.memory, device.index
         binding = self._session.io_binding()
         for name, view in feeds.items():
-            binding.bind_input(
-                name, "cpu", 0, view.dtype.type, list(view.shape), device.address(view, filled=True)
-            )
+            kind, shape = view.dtype.type, list(view.shape)
+            binding.bind_input(name, memory, index, kind, shape, device.address(view))
         views: list[View | None] = []
         for name, (shape, dtype) in zip(self._names, results, strict=True):
             if shape is None:
                 views.append(None)
-                binding.bind_output(name, "cpu")
+                binding.bind_output(name, memory, index)
                 continue
-            view = device.allocate(shape, dtype, stage)
+            view = device.allocate(shape, dtype, stage, stream)
             views.append(view)
-            address = device.address(view, filled=False)
-            binding.bind_output(name, "cpu", 0, dtype.type, list(shape), address)
-        self._session.run_with_iobinding(binding, self._options)
+            address = device.address(view)
+            binding.bind_output(name, memory, index, dtype.type, list(shape), address)
+        known = [view for view in views if view is not None]
+        run = partial(self._session.run_with_iobinding, binding, self._options)
+        done = device.launch(stage, stream, [*feeds.values()], known, run)
+        if len(known) < len(views):
+            done.synchronize()
+            device.books.count(stage, syncs=1)
+        elif known:
+            return known
         outputs = binding.get_outputs()
-        made: list[View] = []
-        for view, output in zip(views, outputs, strict=True):
-            made.append(view if view is not None else device.adopt(output.numpy(), stage))
-        for view in made:
-            device.written(view)
-        return made
+        return [
+            view if view is not None else device.adopt(output, stage, stream)
+            for view, output in zip(views, outputs, strict=True)
+        ]
 
 
 def pinned(cpus: Sequence[int], run: Callable[[Feeds], Results], feeds: Feeds) -> Results:
@@ -112,20 +129,11 @@ def pinned(cpus: Sequence[int], run: Callable[[Feeds], Results], feeds: Feeds) -
         os.sched_setaffinity(0, before)
 
 
-class Addressable(Device, Protocol):
-    """A device whose memory a session reads and writes in place."""
+class Pointed(Protocol):
+    """A stream that a library outside of this process's Python can be given."""
 
-    def address(self, view: View, *, filled: bool) -> int:
-        """Return where the session finds a view; `filled` says that it will read it."""
-        ...
-
-    def adopt(self, array: Array, stage: str) -> View:
-        """Take over what a session on this device has made, without counting a copy."""
-        ...
-
-    def written(self, view: View) -> None:
-        """Note that a session has filled the view."""
-        ...
+    @property
+    def pointer(self) -> int: ...
 
 
 # Any: an untyped module
@@ -171,16 +179,19 @@ def check_packages(installed: Sequence[str]) -> None:
 
 
 def choose_providers(
-    available: Sequence[str], device: str, tensorrt: bool
-) -> list[str | tuple[str, dict[str, int]]]:
-    """Return the execution providers for a device, the first choice first, never one more.
+    available: Sequence[str], device: str, tensorrt: bool, stream: int | None = None
+) -> "list[str | tuple[str, dict[str, int | str]]]":
+    """Return the execution providers for a device, the first choice first, never one more. They run
+    on the CUDA `stream` at that address where there is one.
 
     Raises LoadError where this ONNX Runtime lacks one of them.
     """
     kind, _, index = device.partition(":")
     if kind != "gpu":
         return ["CPUExecutionProvider"]
-    place = {"device_id": int(index or 0)}
+    place: dict[str, int | str] = {"device_id": int(index or 0)}
+    if stream is not None:
+        place["user_compute_stream"] = str(stream)
     cuda = ("CUDAExecutionProvider", {**place, "use_tf32": 0})
     chosen = [("TensorrtExecutionProvider", place), cuda] if tensorrt else [cuda]
     for name, _ in chosen:

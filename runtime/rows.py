@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ..stdlib.op import Array, Item, Literal
-from .devices.device import View
+from .devices.device import Stream, View
 
 Tensor: TypeAlias = "Array | View"
 Value: TypeAlias = "Item | View"
@@ -99,6 +99,19 @@ class Rows:
                 self._stack = self._stacked(dtype)
         return self._stack
 
+    def stack_on(self, stage: str, stream: Stream) -> Value:
+        """Return the rows as one view where a device has them, stacked there in the order of
+        `stream`; raises ValueError when their shapes differ. What is on the host stays as it is."""
+        if self._stack is not None:
+            return self._stack
+        views = self.items()
+        first = views[0]
+        if not isinstance(first, View):
+            return first
+        if len(views) == 1:
+            return first.leading()
+        return first.buffer.device.concat(cast("list[View]", views), stage, stream)
+
     def part(self, start: int, stop: int) -> "Rows":
         """Return rows `start` to `stop` (exclusive) without copying."""
         if start == 0 and stop == self.count:
@@ -138,8 +151,7 @@ class Rows:
         items = cast("list[Value]", self._items)
         first = items[0]
         if isinstance(first, View):
-            views = cast("list[View]", items * self.count if self._shared else items)
-            return first.leading() if len(views) == 1 else first.buffer.device.concat(views)
+            first.__array__()  # refuses: a device stacks by itself, in the order of a stream
         if self._shared and self.count != 1:
             whole = as_array(first, dtype)
             return np.broadcast_to(whole, (self.count, *whole.shape))

@@ -207,7 +207,7 @@ def places_of(pipeline: PipelinePlan, most: int) -> Places:
 def copied(item: Value) -> Value:
     """Return a state as a value of its own: neither a caller's array nor a part of a batch.
 
-    What is in a device's memory stays there, and is nobody else's already.
+    What is in a device's memory stays there, and is nobody else's already (`in_sequence.py`).
     """
     if isinstance(item, np.ndarray):
         return item.copy()

@@ -19,7 +19,10 @@ def warm_up(segment: OnnxSegment | PythonSegment, stage: Stage, device: Device) 
         items: list[Value] = []
         try:
             items = stand_ins(segment, smallest(segment))
-            values = items if host else [device.upload(as_array(item)) for item in items]
+            stream, name = device.stream(), segment.name
+            values = (
+                items if host else [device.upload(as_array(item), name, stream) for item in items]
+            )
             for _ in range((segment.instances or 1) if host else 1):
                 columns = _columns(segment, values, rows)
                 stage.run_together(columns, rows, StageCell())

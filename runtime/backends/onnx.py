@@ -12,19 +12,20 @@ from ..stage import policy_of
 
 def open_onnx(segment: OnnxSegment, index: int, share: Share, loading: Loading) -> OnnxStage:
     """Return the stage of a model; raises LoadError where this machine cannot run it."""
-    device = loading.device(segment.device)
     key = ("onnx", segment.model, segment.output_names, segment.device, share, loading.tensorrt)
 
-    def session() -> OnnxSession:
-        return OnnxSession(
-            loading.blobs[segment.model],
-            segment.output_names,
-            device,
-            share,
-            tensorrt=loading.tensorrt,
-        )
-
     try:
+        device = loading.device(segment.device)
+
+        def session() -> OnnxSession:
+            return OnnxSession(
+                loading.blobs[segment.model],
+                segment.output_names,
+                device,
+                share,
+                tensorrt=loading.tensorrt,
+            )
+
         opened = loading.shared(key, session, by_plans=isinstance(device, HostDevice))
     except LoadError as error:
         message = f"stage `{segment.name}`, {segment.place}: {error.message}"

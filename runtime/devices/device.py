@@ -1,51 +1,75 @@
-"""What a device is to the runtime: memory of its own, and copies that a ledger counts.
+"""What a device is to the runtime: memory of its own, streams, and copies that a ledger counts.
 
-A `View` is a tensor in a device's memory. It refuses every way in which a host array library
-would look inside: what reads it on the host by mistake gets a ResidencyError, never the bytes.
-Memory belongs to its `Buffer` and goes back when the last view of it is gone.
+What a device is asked to do is done later, in the order of the *stream* it is asked on. A `View` is
+a tensor in its memory together with the *event* behind which it is there: whoever reads it on
+another stream lets that stream wait for the event, and no thread waits for anything but a copy to
+the host. A view refuses every way in which a host array library would look inside: what reads it on
+the host by mistake gets a ResidencyError, never the bytes.
+
+Memory belongs to its `Buffer` and goes back when the last view of it is gone. It may be written
+again by another stream before those that read it have come so far: so a buffer keeps the last event
+of each stream that used it, and who gets its memory next waits for these.
 """
 
 import math
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from ...stdlib.op import Array
+from .ledger import Ledger
 
 
 class ResidencyError(RuntimeError):
-    """Something on the host reads a device's memory without a copy in the plan."""
+    """A device's memory is used as no plan says: read on the host, too early or too late."""
 
 
 class DeviceError(RuntimeError):
-    """A device cannot do what is asked of it: out of memory, or a value that it cannot hold."""
+    """A device cannot do what is asked of it: a copy fails, or it cannot hold a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """What a device has done since it was opened; all counts, and bytes where it says so."""
+class OutOfMemory(DeviceError):
+    """There is no room left. `asked` and `free` are bytes."""
 
-    h2d: int = 0
-    d2h: int = 0
-    d2d: int = 0
-    h2d_bytes: int = 0
-    d2h_bytes: int = 0
-    d2d_bytes: int = 0
-    allocations: int = 0
-    releases: int = 0
-    live_bytes: int = 0
-    peak_bytes: int = 0
+    def __init__(self, device: str, stage: str, asked: int, free: int) -> None:
+        self.asked, self.free = asked, free
+        super().__init__(
+            f"{device} is out of memory: `{stage}` asks for {asked} bytes, and {free} are free"
+        )
+
+
+class Event(Protocol):
+    """A point in the order of a stream."""
 
     @property
-    def balanced(self) -> bool:
-        """Whether all memory that was taken has been given back."""
-        return self.allocations == self.releases and self.live_bytes == 0
+    def stream(self) -> "Stream": ...
+
+    def synchronize(self) -> None:
+        """Wait in this thread until the stream has come here; raises DeviceError when what led here
+        has failed."""
+        ...
+
+
+class Stream(Protocol):
+    """An order of work on one device. Several threads may ask for work on it."""
+
+    def record(self) -> Event:
+        """Return the point behind all that was asked for so far."""
+        ...
+
+    def wait(self, event: Event) -> None:
+        """Let what is asked for from now on come behind an event, of this or another stream."""
+        ...
 
 
 class Device(Protocol):
-    """Memory and copies. `name` is what plans call it: "cpu", "sim", "gpu:0"."""
+    """Memory, streams and copies. `name` is what plans call it: "cpu", "sim", "gpu:0".
+
+    `stage` is who asks: the ledger and errors name it. `stream` is one of this device's.
+    """
 
     @property
     def name(self) -> str: ...
@@ -53,21 +77,44 @@ class Device(Protocol):
     @property
     def ledger(self) -> Ledger: ...
 
-    def upload(self, array: Array) -> "Array | View":
+    @property
+    def stages(self) -> Mapping[str, Ledger]:
+        """The ledger of each stage."""
+        ...
+
+    def stream(self) -> Stream:
+        """Open a stream."""
+        ...
+
+    def upload(self, array: Array, stage: str, stream: Stream) -> "Array | View":
         """Copy a host array to the device; the host's own device returns it as it is."""
         ...
 
-    def download(self, view: "View") -> Array:
-        """Copy a view to the host."""
+    def download(self, view: "View", stage: str, stream: Stream) -> Array:
+        """Copy a view to the host, and wait until it is there."""
         ...
 
     # Any: of any scalar
-    def allocate(self, shape: tuple[int, ...], dtype: "np.dtype[Any]", stage: str) -> "View":
-        """Return a view of new, undefined memory, owned by `stage` in error messages."""
+    def allocate(
+        self, shape: tuple[int, ...], dtype: "np.dtype[Any]", stage: str, stream: Stream
+    ) -> "View":
+        """Return a view of undefined memory, to be written on this stream; raises OutOfMemory."""
         ...
 
-    def concat(self, views: "Sequence[View]") -> "View":
-        """Stack views of one shape along a new first axis, by copies within the device."""
+    # Any: of any scalar
+    def zeros(
+        self, shape: tuple[int, ...], dtype: "np.dtype[Any]", stage: str, stream: Stream
+    ) -> "View":
+        """Return a view of zeros; nothing is copied."""
+        ...
+
+    def copy(self, view: "View", stage: str, stream: Stream) -> "View":
+        """Return a view with memory of its own, by a copy within the device."""
+        ...
+
+    def concat(self, views: "Sequence[View]", stage: str, stream: Stream) -> "View":
+        """Stack views of one shape along a new first axis, by copies within the device, or none
+        where they lie side by side."""
         ...
 
     def close(self) -> None:
@@ -99,19 +146,47 @@ class DeviceKind:
         return index if there and self.called(index) == name else None
 
 
+Uses = dict[Stream, Event]
+"""The last use of memory by each stream."""
+
+
 class Buffer:
-    """A piece of a device's memory at `offset`; the device takes it back when it is dropped."""
+    """`nbytes` of a device's memory at `offset`, given back when dropped. `uses` are its own."""
 
-    __slots__ = ("__weakref__", "device", "nbytes", "offset")
+    __slots__ = ("__weakref__", "_back", "device", "nbytes", "offset", "stage", "uses")
 
-    def __init__(self, device: Device, offset: int, nbytes: int) -> None:
-        self.device, self.offset, self.nbytes = device, offset, nbytes
+    def __init__(
+        self,
+        device: Device,
+        offset: int,
+        nbytes: int,
+        stage: str,
+        back: Callable[[Uses], object],
+    ) -> None:
+        self.device, self.offset, self.nbytes, self.stage = device, offset, nbytes, stage
+        self.uses: Uses = {}
+        self._back = weakref.finalize(self, back, self.uses)
+
+    @property
+    def released(self) -> bool:
+        """Whether its memory went back though there are views of it."""
+        return not self._back.alive
+
+    def release(self) -> None:
+        """Give the memory back now; no view of it may be used any more."""
+        if self.released:
+            raise ResidencyError(
+                f"the memory of a result of `{self.stage}` on {self.device.name} is given back a "
+                "second time"
+            )
+        self._back()
 
 
 class View:
-    """A contiguous tensor in a buffer. `stage` made it; indexing goes along the first axis."""
+    """A contiguous tensor in a buffer. `stage` made it, `ready` is when; indexing goes along the
+    first axis."""
 
-    __slots__ = ("buffer", "dtype", "offset", "shape", "stage")
+    __slots__ = ("buffer", "dtype", "offset", "ready", "shape", "stage")
 
     def __init__(
         self,
@@ -120,9 +195,10 @@ class View:
         shape: tuple[int, ...],
         dtype: "np.dtype[Any]",  # Any: of any scalar
         stage: str,
+        ready: Event,
     ) -> None:
         self.buffer, self.offset, self.shape, self.dtype = buffer, offset, shape, dtype
-        self.stage = stage
+        self.stage, self.ready = stage, ready
 
     @property
     def ndim(self) -> int:
@@ -134,7 +210,12 @@ class View:
 
     def leading(self) -> "View":
         """Return the same memory with a leading axis of one."""
-        return View(self.buffer, self.offset, (1, *self.shape), self.dtype, self.stage)
+        return self._part(self.offset, (1, *self.shape))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the buffer holds nothing else."""
+        return self.nbytes == self.buffer.nbytes
 
     def __getitem__(self, index: "int | slice") -> "View":
         rows = self.shape[0]
@@ -145,13 +226,12 @@ class View:
             raise IndexError(f"{index} of a view of {rows} rows")
         row = math.prod(self.shape[1:]) * self.dtype.itemsize
         shape = (max(0, stop - start), *self.shape[1:])
-        return View(
-            self.buffer,
-            self.offset + start * row,
-            shape if isinstance(index, slice) else shape[1:],
-            self.dtype,
-            self.stage,
+        return self._part(
+            self.offset + start * row, shape if isinstance(index, slice) else shape[1:]
         )
+
+    def _part(self, offset: int, shape: tuple[int, ...]) -> "View":
+        return View(self.buffer, offset, shape, self.dtype, self.stage, self.ready)
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from headrace.dsl.types import Dim, DimArith, DimVar, DType, Field, ListType, TensorType
 from headrace.runtime.accept import Acceptor, Presenter, show_signature
 from headrace.runtime.convert import Mismatch, converter
-from headrace.runtime.devices.sim import SimDevice
+from headrace.runtime.devices.sim import SimConfig, SimDevice
 from headrace.runtime.request import Code, Fault, RequestError
 from headrace.runtime.rows import Rows
 from tests.runtime.plans import PlanMaker, block, fields, kind
@@ -200,8 +200,8 @@ def test_a_result_of_more_items_than_its_type_has_is_a_fault() -> None:
 
 
 def test_a_result_left_on_a_device_is_a_fault() -> None:
-    device = SimDevice(capacity=4096)
-    view = device.upload(np.zeros(1, np.float32))
+    device = SimDevice(config=SimConfig(capacity=4096))
+    view = device.upload(np.zeros(1, np.float32), "m", device.stream())
     with pytest.raises(Fault, match="the result `y` is still in the memory of sim"):
         Presenter(pipeline({"x": "f32"}).pipelines[0], 0).present(Rows.one(view))
 

@@ -12,8 +12,10 @@ from onnx import TensorProto, helper
 
 from headrace.compiler.plan import BranchStep, EachStep, TransferStep
 from headrace.runtime.devices import device_kinds, open_device
-from headrace.runtime.devices.device import DeviceError, Ledger, ResidencyError, View
-from headrace.runtime.devices.sim import POISON, SimDevice
+from headrace.runtime.devices.device import OutOfMemory, ResidencyError, Stream
+from headrace.runtime.devices.ledger import Ledger
+from headrace.runtime.devices.sim import SimConfig, SimDevice
+from headrace.runtime.devices.simulation.memory import POISON
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.request import Fault, Request
@@ -22,9 +24,14 @@ from tests.runtime.plans import PlanMaker, add_model, block, call, fields, kind,
 
 @pytest.fixture
 def device() -> Iterator[SimDevice]:
-    opened = SimDevice(capacity=1 << 16)
+    opened = SimDevice(config=SimConfig(capacity=1 << 16))
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def stream(device: SimDevice) -> Stream:
+    return device.stream()
 
 
 def test_devices_are_found_by_listing_their_folder() -> None:
@@ -50,21 +57,27 @@ def test_a_name_that_no_kind_gives_a_device_is_none(name: str) -> None:
     assert all(kind.index(name) is None for kind in device_kinds().values())
 
 
-def test_what_goes_up_comes_down_and_is_counted(device: SimDevice) -> None:
+def test_what_goes_up_comes_down_and_is_counted_for_who_asks(
+    device: SimDevice, stream: Stream
+) -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    view = device.upload(array)
-    np.testing.assert_array_equal(device.download(view), array)
-    np.testing.assert_array_equal(device.download(view[1]), array[1])
+    view = device.upload(array, "up", stream)
+    np.testing.assert_array_equal(device.download(view, "down", stream), array)
+    np.testing.assert_array_equal(device.download(view[1], "down", stream), array[1])
     ledger = device.ledger
     assert (ledger.h2d, ledger.h2d_bytes) == (1, 24)
-    assert (ledger.d2h, ledger.d2h_bytes) == (2, 36)
+    assert (ledger.d2h, ledger.d2h_bytes, ledger.syncs) == (2, 36, 2)
+    up, down = device.stages["up"], device.stages["down"]
+    assert (up.h2d, up.taken, up.allocations, up.live_bytes, up.d2h) == (1, 1, 1, 256, 0)
+    assert (down.d2h, down.d2h_bytes, down.syncs, down.taken) == (2, 36, 2, 0)
     assert not ledger.balanced
     del view
     assert device.ledger.balanced
+    assert device.stages["up"].returned == 1
 
 
-def test_the_host_cannot_look_inside(device: SimDevice) -> None:
-    view = device.allocate((2,), np.dtype(np.float32), "detect")
+def test_the_host_cannot_look_inside(device: SimDevice, stream: Stream) -> None:
+    view = device.allocate((2,), np.dtype(np.float32), "detect", stream)
     for read in (np.asarray, bool, float, int, np.from_dlpack):
         with pytest.raises((ResidencyError, TypeError), match=r"detect|dlpack_device"):
             read(view)  # type: ignore[operator]
@@ -74,48 +87,65 @@ def test_a_stray_read_kills_the_process() -> None:
     code = (
         "import ctypes, numpy as np\n"
         "from headrace.runtime.devices.sim import SimDevice\n"
-        "device = SimDevice(capacity=4096)\n"
-        "view = device.upload(np.zeros(4, np.float32))\n"
+        "device = SimDevice()\n"
+        "view = device.upload(np.zeros(4, np.float32), 'm', device.stream())\n"
         "ctypes.string_at(device.pointer(view), 4)\n"
     )
     process = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
     assert process.returncode == -11
 
 
-def test_reading_what_nobody_wrote_is_an_error(device: SimDevice) -> None:
-    view = device.allocate((2,), np.dtype(np.float32), "detect")
-    with pytest.raises(ResidencyError, match="read before anything was written"):
-        device.download(view)
-
-
-def test_memory_is_poisoned_reused_and_bounded(device: SimDevice) -> None:
-    first = device.upload(np.zeros(1000, np.uint8))
-    offset = first.buffer.offset
+def test_memory_is_poisoned_used_again_and_bounded(device: SimDevice, stream: Stream) -> None:
+    first = device.upload(np.zeros(1000, np.uint8), "first", stream)
+    offset, memory = first.buffer.offset, device.memory_at(first)
+    assert set(memory.tolist()) == {0}
     del first
     assert device.ledger.balanced
-    memory = device._memory  # pyright: ignore[reportPrivateUsage] freed: no view reads it
-    assert set(memory[offset : offset + 1000].tolist()) == {POISON}
-    second = device.allocate((1000,), np.dtype(np.uint8), "next")
+    assert set(memory.tolist()) == {POISON}
+    second = device.allocate((1000,), np.dtype(np.uint8), "next", stream)
     assert second.buffer.offset == offset
-    device.written(second)
-    assert set(device.download(second).tolist()) == {POISON}
-    with pytest.raises(DeviceError, match="sim is out of memory: `huge` asks for 1048576 bytes"):
-        device.allocate((1 << 20,), np.dtype(np.uint8), "huge")
-    del second
-    whole = device.allocate((1 << 16,), np.dtype(np.uint8), "whole")
-    assert whole.nbytes == 1 << 16
+    assert device.ledger.allocations == 1
+    with pytest.raises(OutOfMemory) as caught:
+        device.allocate((1 << 20,), np.dtype(np.uint8), "huge", stream)
+    assert str(caught.value) == (
+        "sim is out of memory: `huge` asks for 1048576 bytes, and 64512 are free"
+    )
+    assert (caught.value.asked, caught.value.free) == (1 << 20, (1 << 16) - 1024)
 
 
-def test_neighbours_in_one_buffer_are_stacked_without_a_copy(device: SimDevice) -> None:
-    whole = device.upload(np.arange(8, dtype=np.float32).reshape(4, 2))
-    rows = device.concat([whole[1], whole[2]])
+def test_idle_memory_is_given_back_before_there_is_too_little(
+    device: SimDevice, stream: Stream
+) -> None:
+    for _ in range(2):
+        views = [device.allocate((1 << 14,), np.dtype(np.uint8), "part", stream) for _ in range(4)]
+        assert device.ledger.held_bytes == 1 << 16
+        del views
+        whole = device.allocate((1 << 16,), np.dtype(np.uint8), "whole", stream)
+        assert device.ledger.held_bytes == whole.nbytes
+        del whole
+    device.pool.trim()
+    ledger = device.ledger
+    assert (ledger.allocations, ledger.releases, ledger.held_bytes) == (10, 10, 0)
+
+
+def test_neighbours_in_one_buffer_are_stacked_without_a_copy(
+    device: SimDevice, stream: Stream
+) -> None:
+    whole = device.upload(np.arange(8, dtype=np.float32).reshape(4, 2), "up", stream)
+    rows = device.concat([whole[1], whole[2]], "m", stream)
     assert device.ledger.d2d == 0
-    np.testing.assert_array_equal(device.download(rows), [[2, 3], [4, 5]])
-    rows = device.concat([whole[2], whole[0]])
-    assert device.ledger.d2d == 2
-    np.testing.assert_array_equal(device.download(rows), [[4, 5], [0, 1]])
+    np.testing.assert_array_equal(device.download(rows, "down", stream), [[2, 3], [4, 5]])
+    rows = device.concat([whole[2], whole[0]], "m", stream)
+    assert (device.stages["m"].d2d, device.stages["m"].d2d_bytes) == (2, 16)
+    np.testing.assert_array_equal(device.download(rows, "down", stream), [[4, 5], [0, 1]])
     with pytest.raises(ValueError, match=r"item 1 has shape \[4, 2\], but item 0 has \[2\]"):
-        device.concat([whole[0], whole])
+        device.concat([whole[0], whole], "m", stream)
+
+
+def test_zeros_are_not_copied(device: SimDevice, stream: Stream) -> None:
+    view = device.zeros((2, 3), np.dtype(np.float32), "blank", stream)
+    np.testing.assert_array_equal(device.download(view, "down", stream), np.zeros((2, 3)))
+    assert (device.ledger.h2d, device.ledger.d2d) == (0, 0)
 
 
 def sim_chain(maker: PlanMaker, *, transfer_back: bool = True) -> None:
@@ -158,7 +188,7 @@ def test_a_chain_on_the_device_copies_once_in_and_once_out() -> None:
         y = engine.call(Request("chain", {"x": x})).outputs["y"]
         np.testing.assert_array_equal(y, x + 6)
         assert copies(device.ledger, before) == (1, 1, 0)
-        assert device.ledger.allocations - before.allocations == 4
+        assert device.ledger.taken - before.taken == 4
         assert device.ledger.balanced
     engine.close()
 
@@ -297,5 +327,4 @@ def test_a_branch_on_the_device_moves_nothing() -> None:
     outputs = engine.call(Request("p", {"x": x, "c": np.array([1, 0, 1, 0], bool)})).outputs
     np.testing.assert_array_equal(outputs["y"], np.array([1, 1, 3, 3], np.float32))
     assert sim_of(engine).ledger.h2d == 1
-    assert isinstance(sim_of(engine).upload(x), View)
     engine.close()

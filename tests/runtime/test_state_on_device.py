@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import headrace
 from headrace.compiler.plan import Plan
-from headrace.runtime.devices.device import Ledger
+from headrace.runtime.devices.ledger import Ledger
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import InSequence, Request
 
