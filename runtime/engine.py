@@ -18,6 +18,7 @@ from ..compiler.plan import Plan
 from ..stdlib.op import Item
 from .admission import Intake
 from .blame import own_fault
+from .devices.device import Device
 from .division import Share
 from .flow import ONE
 from .inline import Emitted, Inline, call_all
@@ -45,7 +46,8 @@ class EngineConfig:
     pipeline are kept at once; `bytes_in_flight` the inputs of all requests that were submitted and
     have no answer yet. With `predict` those that cannot be in time are refused, or dropped before
     they run. `clock` is monotonic, in seconds; deadlines are told on it.
-    `tensorrt` lets TensorRT run what stands on a GPU: faster, slower to load, other last bits."""
+    `tensorrt` lets TensorRT run what stands on a GPU: faster, slower to load, other last bits.
+    `devices` are open already and stay so; others are opened as the plan asks for them."""
 
     workers: int | None = None
     intra_op_threads: int | None = None
@@ -55,6 +57,7 @@ class EngineConfig:
     sequences: int = 4096
     clock: Callable[[], float] = time.monotonic
     tensorrt: bool = False
+    devices: tuple[Device, ...] = ()
 
     def worker_threads(self) -> int:
         """Return the number of workers."""
@@ -66,7 +69,13 @@ class EngineConfig:
 
     def loading(self) -> LoadConfig:
         """Return what a plan is loaded for."""
-        return LoadConfig(self.worker_threads(), self.intra_op_threads, self.tensorrt, warm=True)
+        return LoadConfig(
+            self.worker_threads(),
+            self.intra_op_threads,
+            self.tensorrt,
+            warm=True,
+            devices=self.devices,
+        )
 
 
 class Engine:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
 from .admission import Intake
+from .devices.device import Device
 from .flow import Fork
 from .jobs import Advanced, Ended, advance, run_batch
-from .load import Stages
+from .load import LoadConfig, Stages
 from .metrics import Metrics, Snapshot
 from .prepared import Prepared, with_caches
 from .request import Code, Fault, Request
@@ -80,11 +81,12 @@ class Simulation:
         intake: Intake | None = None,
         sequences: int = 4096,
         cost: Callable[[str, int], float] = lambda _stage, _rows: 0.001,
+        devices: tuple[Device, ...] = (),
     ) -> None:
         self.now = 0.0
         self._random = random.Random(seed)
         self._cost, self._free = cost, workers
-        self._stages = Stages(plan)
+        self._stages = Stages(plan, LoadConfig(devices=devices))
         self._pipelines = {
             pipeline.name: Prepared(
                 pipeline,
