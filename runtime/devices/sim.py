@@ -45,7 +45,7 @@ class SimConfig:
 class SimEvent:
     """What a stream knew when it was recorded, and what it had been asked for."""
 
-    __slots__ = ("_device", "clock", "operations", "stream")
+    __slots__ = ("clock", "device", "operations", "stream")
 
     def __init__(
         self,
@@ -54,32 +54,38 @@ class SimEvent:
         clock: Clock,
         operations: frozenset[Operation],
     ) -> None:
-        self._device, self.stream = device, stream
+        self.device, self.stream = device, stream
         self.clock, self.operations = clock, operations
 
     def synchronize(self) -> None:
-        self._device.wait_for(self)
+        self.device.wait_for(self)
+
+    def __str__(self) -> str:
+        return f"an event of {self.device.name}"
 
 
 class SimStream:
     """A clock, and with delay the last operations that what comes next is behind."""
 
     def __init__(self, device: "SimDevice", number: int) -> None:
-        self._device, self.number = device, number
+        self.device, self.number = device, number
         self.clock: Clock = {}
         self.tail: frozenset[Operation] = frozenset()
 
     def record(self) -> SimEvent:
-        with self._device.lock:
+        with self.device.lock:
             self.tail = frozenset(one for one in self.tail if not one.done or one.error)
-            return SimEvent(self._device, self, dict(self.clock), self.tail)
+            return SimEvent(self.device, self, dict(self.clock), self.tail)
 
     def wait(self, event: Event) -> None:
-        if not isinstance(event, SimEvent):
-            raise ResidencyError(f"a stream of {self._device.name} cannot wait for {event!r}")
-        with self._device.lock:
+        if not isinstance(event, SimEvent) or event.device is not self.device:
+            raise ResidencyError(f"a stream of {self.device.name} cannot wait for {event}")
+        with self.device.lock:
             join(self.clock, event.clock)
             self.tail |= event.operations
+
+    def __str__(self) -> str:
+        return f"a stream of {self.device.name}"
 
 
 class SimDevice(ResidentDevice):
@@ -193,8 +199,8 @@ class SimDevice(ResidentDevice):
         run: Callable[[], None],
         kind: Kind,
     ) -> None:
-        if not isinstance(stream, SimStream):
-            raise ResidencyError(f"`{stage}` is on {self.name}, and {stream!r} is no stream of it")
+        if not isinstance(stream, SimStream) or stream.device is not self:
+            raise ResidencyError(f"`{stage}` is on {self.name}, and its stream is {stream}")
         self._injector.operates(stage, copies=kind in (Kind.UPLOAD, Kind.DOWNLOAD))
         with self.lock:
             join(stream.clock, self._thread_clock())
