@@ -39,15 +39,20 @@ class Places:
 
 
 class Turn:
-    """A request's place in its sequence. `go` is called when it comes first after waiting."""
+    """A request's place in its sequence. `go` is called when it comes first after waiting.
 
-    __slots__ = ("after", "before", "entry", "go", "sequence")
+    `cut` says that what it leaves is not to be gone on from: one that starts anew was behind it,
+    and has failed.
+    """
+
+    __slots__ = ("after", "before", "cut", "entry", "go", "sequence")
 
     def __init__(self, sequence: InSequence, entry: "_Entry") -> None:
         self.sequence, self.entry = sequence, entry
         self.before: Turn | None = None
         self.after: Turn | None = None
         self.go: Callable[[], None] | None = None
+        self.cut = False
 
     @property
     def slot(self) -> int | None:
@@ -143,7 +148,6 @@ class SequenceStore:
     def begin(self, turn: Turn) -> States:
         """Return the states that a request begins with; raises Fault when there are none."""
         if turn.sequence.start:
-            turn.entry.values = None  # should this one fail, nothing older is taken for its own
             return self._initial
         if turn.entry.values is None:
             raise self._not_begun(turn.sequence)
@@ -151,11 +155,16 @@ class SequenceStore:
 
     def finish(self, turn: Turn, values: States | None, now: float) -> Sequence[Turn]:
         """Keep what a request leaves (None: it failed); return the turns that may begin now."""
-        entry = turn.entry
-        was_first = turn.before is None
+        entry, before = turn.entry, turn.before
+        was_first = before is None
         entry.remove(turn)
         if values is not None:
-            entry.values = None if turn.sequence.end else values
+            entry.values = None if turn.sequence.end or turn.cut else values
+        elif turn.sequence.start or turn.cut:  # nothing older is taken for what it would have left
+            if before is None:
+                entry.values = None
+            else:
+                before.cut = True
         if entry.first is not None:
             ready = entry.ready
             return (ready,) if was_first and ready is not None else ()

@@ -53,6 +53,27 @@ def test_a_restart_begins_anew_and_forgets_even_when_it_fails() -> None:
         ask(kept, InSequence(7))
 
 
+def test_a_restart_forgets_also_when_it_is_given_up_before_it_begins() -> None:
+    kept = store()
+    ran(kept, InSequence(7, start=True), 1)
+    before, start, after = [ask(kept, InSequence(7, start=i == 1)) for i in range(3)]
+    assert kept.begin(before) == [1]
+    assert kept.finish(start, None, 0.0) == ()
+    assert kept.finish(before, [np.float64(2)], 0.0) == (after,)
+    with pytest.raises(Fault, match="nothing is kept of sequence 7"):
+        kept.begin(after)  # from what `before` has left
+
+
+def test_what_is_forgotten_stays_so_whoever_else_is_given_up() -> None:
+    kept = store()
+    ran(kept, InSequence(7, start=True), 1)
+    first, second, start, after = [ask(kept, InSequence(7, start=i == 2)) for i in range(4)]
+    for given_up in (start, second, first):
+        kept.finish(given_up, None, 0.0)
+    with pytest.raises(Fault, match="nothing is kept of sequence 7"):
+        kept.begin(after)
+
+
 def test_b24_what_was_not_started_has_ended_or_was_silent_is_refused() -> None:
     kept = store()
     for point in (InSequence("a"), InSequence("a", end=True)):
