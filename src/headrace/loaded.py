@@ -1,7 +1,8 @@
 """A plan, loaded for an app: one engine for calls, and one for what is submitted.
 
 A call may use all cores for one run of a model, workers one core each; as the two want different
-sessions they are two engines, and the second is made at the first `submit`.
+sessions they are two engines, and the second is made at the first `submit`. Where stages keep
+something of sequences themselves it is one.
 """
 
 import threading
@@ -26,7 +27,7 @@ class Loaded:
     ) -> None:
         self.plan = plan
         self._together, self._shared = together, shared
-        same = alone.intra_op_threads == together.intra_op_threads
+        same = alone.intra_op_threads == together.intra_op_threads or _keeps_itself(plan)
         self.engine = Engine(
             plan, together if same else alone, progress=progress, shared=self._shared
         )
@@ -85,3 +86,12 @@ class Loaded:
         if workers is None or workers is self.engine:
             return [self.engine]
         return [self.engine, workers]
+
+
+def _keeps_itself(plan: Plan) -> bool:
+    """Whether functions or models may keep something of a sequence themselves: they are told of it,
+    or find it in a row of its own. Those of another engine would know nothing of that."""
+    return any(
+        one.controls or (one.sequencing is not None and one.sequencing.slots is not None)
+        for one in plan.pipelines
+    )

@@ -241,3 +241,48 @@ pipeline p(x: f32[M, N], w: f32[N, K], least: f32) -> (
         assert submitted.result(20).wide.shape == (2, 0)
         only = app(x=np.ones((0, 3), np.float32), w=w, least=0.0, outputs=["nested"])
         assert only.nested.shape == (0, 3)
+
+
+KEEPING = """
+fn count(x: f32, id: string) -> (n: f32) = python "count.py:count"
+model total = python "count.py:Total" (x: f32, start: bool, ready: bool) -> (sum: f32)
+
+pipeline counted(x: f32) -> (n: f32) per sequence { return n = count(x, sequence.id) }
+pipeline summed(x: f32) -> (sum: f32) per sequence {
+    return sum = total(x, sequence.start, sequence.ready)
+}
+
+schedule summed {
+    total { batch { max = 2 } }
+    sequences { strategy = direct, slots = 2 }
+}
+"""
+COUNT = """
+import numpy as np
+seen = {}
+
+def count(x, id):
+    seen[id] = seen.get(id, 0) + x
+    return seen[id]
+
+class Total:
+    def __init__(self):
+        self.sums = np.zeros(2, np.float32)
+
+    def __call__(self, x, start, ready):
+        self.sums[start] = 0
+        self.sums[ready] += x[ready]
+        return self.sums
+"""
+
+
+def test_what_keeps_something_of_sequences_itself_is_one_however_it_is_called(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "count.py").write_text(COUNT)
+    (tmp_path / "p.pipe").write_text(KEEPING)
+    with headrace.load(tmp_path / "p.pipe", workers=2) as app:
+        for pipeline in (app.counted, app.summed):
+            calls = pipeline.sequence("a")
+            assert (calls(x=1)[0], calls.submit(x=1).result(10)[0]) == (1, 2)
+            assert calls(x=1)[0] == 3
