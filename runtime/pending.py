@@ -1,7 +1,7 @@
 """The future that `submit` returns."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from ..stdlib.op import Item
@@ -19,7 +19,7 @@ class Pending(Future[Result], Generic[Result]):
     def __init__(
         self,
         make: Callable[[dict[str, Item]], Result],
-        drop: Callable[[Task], None],
+        drop: Callable[[Task], bool],
         names: Sequence[str] | None = None,
     ) -> None:
         """`make` turns the results by name into what the caller waits for.
@@ -34,8 +34,8 @@ class Pending(Future[Result], Generic[Result]):
     def cancel(self) -> bool:
         cancelled = super().cancel()
         task, self.task = self.task, None
-        if cancelled and task is not None:
-            self._drop(task)
+        if cancelled and task is not None and self._drop(task):
+            self.set_running_or_notify_cancel()  # for who waits for several futures
         return cancelled
 
     def emit(self, outputs: dict[str, Item]) -> bool:
@@ -43,22 +43,19 @@ class Pending(Future[Result], Generic[Result]):
         self._emitted.append(outputs)
         return True
 
+    def claim(self) -> bool:
+        """Let it not be cancelled any more; False when it was."""
+        return self.set_running_or_notify_cancel()
+
     def give(self, outputs: dict[str, Item]) -> None:
-        """Resolve the future, unless it was cancelled at the last moment."""
+        """Resolve the future."""
         self.task = None
         if self._names is not None:
             outputs = gathered(self._names, self._emitted)
-        try:
-            self.set_result(self._make(outputs))
-        except InvalidStateError:
-            if not self.cancelled():
-                raise
+        self.set_result(self._make(outputs))
 
     def fail(self, fault: Fault) -> None:
-        """Resolve the future with a fault, unless it was cancelled at the last moment."""
+        """Resolve the future with a fault, unless it was cancelled."""
         self.task = None
-        try:
+        if not self.cancelled():
             self.set_exception(fault)
-        except InvalidStateError:
-            if not self.cancelled():
-                raise

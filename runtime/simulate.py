@@ -52,6 +52,9 @@ class Outcome:
         self.parked = self.room is not None and len(self.emitted) % self.room == 0
         return not self.parked
 
+    def claim(self) -> bool:
+        return True
+
     def give(self, outputs: dict[str, Item]) -> None:
         self.outputs = outputs
         self.answers += 1

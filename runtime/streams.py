@@ -34,7 +34,7 @@ class Stream(Generic[Result]):
         self,
         make: Callable[[dict[str, Item]], Result],
         notify: Callable[[], object],
-        drop: Callable[[Task], None],
+        drop: Callable[[Task], object],
         resume: Callable[[Task], None],
     ) -> None:
         self._make, self._notify, self._drop, self._resume = make, notify, drop, resume
@@ -54,6 +54,11 @@ class Stream(Generic[Result]):
             self._parked = full = len(self._waiting) >= ROOM
             self._notify()
         return not full
+
+    def claim(self) -> bool:
+        """Whether there is a reader; one who leaves from now on changes nothing any more."""
+        with self._lock:
+            return not self._over
 
     def give(self, outputs: dict[str, Item]) -> None:
         """Note that there will be no more; a stream has no results but those it has emitted."""

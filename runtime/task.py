@@ -20,12 +20,16 @@ from .stage import Part
 
 
 class Answer(Protocol):
-    """Where the outcome of a request goes: `give` or `fail` is called, once.
+    """Where the outcome of a request goes: `claim`, and then `give` or `fail`, is called, once.
 
     A stream calls `emit` before, for each response; False parks it until its reader resumes it.
     """
 
     def emit(self, outputs: dict[str, Item]) -> bool: ...
+
+    def claim(self) -> bool:
+        """Let the caller cancel no more; False when that has happened, and `fail` follows."""
+        ...
 
     def give(self, outputs: dict[str, Item]) -> None: ...
 

@@ -122,16 +122,18 @@ class Workers:
             self._scheduler.strands.resume(task)
             self._work.notify()
 
-    def drop(self, task: Task) -> None:
-        """Take out a request whose caller has cancelled it; what runs of it is not used."""
+    def drop(self, task: Task) -> bool:
+        """Take out a request whose caller has cancelled it; what runs of it is not used. False
+        when it is about to be answered: then its answer hears of it."""
         with self._lock:
             if not self._scheduler.finish(task, self._clock()):
-                return
+                return False
         # before it is no more in flight, so that an engine that is drained has counted all
         self._metrics.tally().pipelines[task.pipeline.index].fail(Code.CANCELLED.value)
         task.leave(False)
         with self._lock:
             self._answered()
+        return True
 
     def drain(self, timeout: float | None) -> bool:
         """Wait until every request is answered; False when `timeout` seconds were not enough."""
@@ -233,6 +235,8 @@ class Workers:
             succeeded = not isinstance(outcome, Fault)
             if not self._scheduler.finish(task, now, succeeded=succeeded):
                 return
+        if not task.answer.claim():
+            outcome = Fault(Code.CANCELLED, "the caller cancelled the request")
         count_outcome(tally, task, outcome, now)
         task.leave(not isinstance(outcome, Fault))
         if isinstance(outcome, Fault):
