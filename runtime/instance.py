@@ -42,7 +42,9 @@ class OnnxStage:
         self._segment, self._session = segment, session
         self._streams = None if isinstance(device, HostDevice) else session.streams()
         limit = segment.batching.maximum if segment.batching is not None else segment.group
-        self._limit = limit if segment.stackable else 1
+        across = self._streams is not None and any((*segment.input_axes, *segment.output_axes))
+        # a device stacks rows one behind the other, and nothing across another axis
+        self._limit = limit if segment.stackable and not across else 1
         self._inputs = tuple(
             (name, axis, _dtype(field.type), isinstance(field.type, OptionalType))
             for name, axis, field in zip(
@@ -157,8 +159,10 @@ class OnnxStage:
             self._miscounted(output.shape[axis], count)
         if axis == 0:
             return Rows.stacked(output)
+        if isinstance(output, View):  # of one row: no other gets here
+            return Rows.one(output.squeezed(axis))
         around = (axis, *range(axis), *range(axis + 1, output.ndim))
-        return Rows.stacked(cast("Array", output).transpose(around))
+        return Rows.stacked(output.transpose(around))
 
     def _miscounted(self, found: int, count: int) -> None:
         raise StageError(
@@ -188,17 +192,17 @@ class OnnxStage:
         feeds: dict[str, View] = {}
         for (name, axis, _, _), column in zip(self._inputs, columns, strict=True):
             try:
-                shared = axis is None
-                value: Value = column.item(0) if shared else column.stack_on(self.name, stream)
+                alone = axis != 0
+                value: Value = column.item(0) if alone else column.stack_on(self.name, stream)
             except ValueError as error:
                 raise StageError(f"`{name}`: {error}") from error
             if value is None:
                 continue
             if not isinstance(value, View):
                 raise StageError(f"`{name}` is in the host's memory, and the model runs elsewhere")
-            if axis:
+            if axis and column.count > 1:
                 raise StageError(f"`{name}` has its batch axis at {axis}; a device wants it first")
-            feeds[name] = value
+            feeds[name] = value.expanded(axis) if axis else value
         return feeds
 
     # Any: of any scalar

@@ -109,7 +109,7 @@ class Rows:
         if not isinstance(first, View):
             return first
         if len(views) == 1:
-            return first.leading()
+            return first.expanded()
         return first.buffer.device.concat(cast("list[View]", views), stage, stream)
 
     def part(self, start: int, stop: int) -> "Rows":

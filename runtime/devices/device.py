@@ -208,9 +208,13 @@ class View:
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def leading(self) -> "View":
-        """Return the same memory with a leading axis of one."""
-        return self._part(self.offset, (1, *self.shape))
+    def expanded(self, axis: int = 0) -> "View":
+        """Return the same memory with one more axis, of one."""
+        return self._part(self.offset, (*self.shape[:axis], 1, *self.shape[axis:]))
+
+    def squeezed(self, axis: int) -> "View":
+        """Return the same memory without an axis of one."""
+        return self._part(self.offset, (*self.shape[:axis], *self.shape[axis + 1 :]))
 
     @property
     def is_whole(self) -> bool:

@@ -10,9 +10,13 @@ from onnx import TensorProto, helper
 
 import headrace
 from headrace.compiler.plan import Plan
+from headrace.runtime.devices.device import OutOfMemory
 from headrace.runtime.devices.ledger import Ledger
+from headrace.runtime.devices.sim import SimConfig, SimDevice
+from headrace.runtime.devices.simulation.faults import Faults
 from headrace.runtime.engine import Engine, EngineConfig
-from headrace.runtime.request import InSequence, Request
+from headrace.runtime.request import Code, InSequence, Request
+from headrace.runtime.simulate import Outcome, Simulation
 
 SOURCE = """
 model add = onnx "add.onnx" (x: f32[2], s: f32[2]) -> (n: f32[2], y: f32[2])
@@ -116,3 +120,51 @@ def test_a_state_goes_from_engine_to_engine_by_way_of_the_host(plan: Plan) -> No
             assert calls(x=np.ones(2, np.float32)).y.tolist() == [-i - 1] * 2
             assert calls.submit(x=np.ones(2, np.float32)).result().y.tolist() == [-i - 2] * 2
         calls.end()
+
+
+def test_a_state_that_is_made_in_a_batch_gets_memory_of_its_own(engine: Engine) -> None:
+    for id in range(8):
+        engine.call(asked(id, start=True))
+    alone = ledger(engine).live_bytes
+    pending = [engine.submit(asked(id)) for id in range(8)]
+    for one in pending:
+        one.result()
+    assert ledger(engine).live_bytes == alone  # each its own, and nothing of the batch
+    stages = engine._stages.device("sim").stages  # pyright: ignore[reportPrivateUsage]
+    assert 0 < stages["to sim"].d2d <= 8
+    for id in range(7):
+        engine.call(asked(id, end=True))
+    assert np.asarray(engine.call(asked(7)).outputs["y"]).tolist() == [-3, -3]
+
+
+def test_a_request_whose_new_state_finds_no_memory_fails_and_leaves_the_old_one(plan: Plan) -> None:
+    before, failing = "", False
+
+    def strike(_number: int, stage: str) -> None:
+        nonlocal before, failing
+        own, before = stage == "to sim" and before == "to cpu", stage
+        if own and failing:
+            failing = False
+            raise OutOfMemory("sim", stage, 8, 0)
+
+    device = SimDevice(config=SimConfig(faults=Faults(stall=strike)))
+    simulation = Simulation(plan, workers=1, devices=(device,))
+
+    def ask(*, start: bool = False) -> list[Outcome]:
+        outcomes = [simulation.submit(asked(id, start=start)) for id in range(2)]
+        simulation.run()
+        return outcomes
+
+    def results(outcomes: list[Outcome]) -> list[float]:
+        return sorted(np.asarray(one.outputs["y"])[0] for one in outcomes if one.outputs)
+
+    assert results(ask(start=True)) == [-1, -1]
+    failing = True
+    outcomes = ask()
+    (fault,) = [one.fault for one in outcomes if one.fault is not None]
+    assert (fault.stage, fault.code) == ("to sim", Code.FAILED)
+    assert "`to sim` asks for 8 bytes, and 0 are free" in fault.message
+    assert results(outcomes) == [-2]
+    assert results(ask()) == [-3, -2]
+    simulation.close()
+    device.close()
