@@ -19,7 +19,7 @@ from headrace.stdlib.op import Item
 Answer: TypeAlias = Mapping[str, Item] | Fault
 
 WORKERS = 8
-LONG = 60.0
+LONG = 20.0
 """Seconds after which a test says that something hangs."""
 
 
