@@ -147,7 +147,7 @@ class _Measuring:
         stage = self.stages.all[index]
         if not isinstance(stage, OnnxStage) or segment.device == "sim":
             raise StageError("`sim` is for tests, and its times mean nothing")
-        items = self.rows.get(index) or stand_ins(segment, self.config.size)
+        items = self.rows.get(index) or self._placed(segment)
         run = partial(self._run, stage, segment, items)
         sizes, stopped = self._sizes(run, segment.stackable)
         times: dict[int, list[float]] = {rows: [] for rows in sizes}
@@ -192,8 +192,19 @@ class _Measuring:
             for item, axis in zip(items, segment.input_axes, strict=True)
         ]
         start = self.config.clock()
-        stage.execute(columns, rows)
+        for column in stage.execute(columns, rows):
+            if isinstance(made := column.item(0), View):
+                made.ready.synchronize()
         return self.config.clock() - start
+
+    def _placed(self, segment: OnnxSegment) -> list[Value]:
+        """Return a made-up row where a model takes it."""
+        device, name = self.stages.device(segment.device), segment.name
+        stream = device.stream()
+        row = stand_ins(segment, self.config.size)
+        return [
+            item if item is None else device.upload(as_array(item), name, stream) for item in row
+        ]
 
 
 class _Observed:
