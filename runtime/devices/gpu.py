@@ -18,6 +18,8 @@ from .device import DeviceError, DeviceKind, Event, Stream, View
 from .resident import Kind, ResidentDevice
 
 _INSTALL: Final = "pip install 'headrace[gpu]'"
+_NO_MEMORY: Final = 2
+"""`cudaErrorMemoryAllocation`, for which CuPy has no name."""
 
 
 class GpuEvent:
@@ -127,7 +129,7 @@ class GpuDevice(ResidentDevice):
             try:
                 return int(self._runtime.malloc(nbytes))
             except self._runtime.CUDARuntimeError as error:
-                if error.status == self._runtime.errorMemoryAllocation:
+                if error.status == _NO_MEMORY:
                     return None
                 raise DeviceError(f"{self.name} gives no memory: {error}") from error
 
