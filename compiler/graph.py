@@ -188,7 +188,8 @@ class ModelDef:
     signature's order. `input_axes`/`output_axes` give the batch axis of each, None when the
     tensor has none; all None means that the model cannot batch. `content` is None when a
     declared signature was checked without the file. `members` names what was fused into it, in
-    order of execution. `pads` says of which dimensions rows may differ.
+    order of execution. `pads` says of which dimensions rows may differ; `told` that a class is
+    given the request of each row as well.
     """
 
     name: str
@@ -204,6 +205,7 @@ class ModelDef:
     members: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     pads: tuple[Pads, ...] = ()
+    told: bool = False
 
     @property
     def batches(self) -> bool:
@@ -212,7 +214,8 @@ class ModelDef:
 
 @dataclass(frozen=True, slots=True)
 class FunctionDef:
-    """An external Python function: `attribute` of the module whose text is `source`."""
+    """An external Python function: `attribute` of the module whose text is `source`; `told` says
+    that it is given the request of each row behind its arguments."""
 
     name: str
     signature: Signature
@@ -223,6 +226,7 @@ class FunctionDef:
     span: Span
     batched: bool = False
     pure: bool = False
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)

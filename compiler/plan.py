@@ -96,7 +96,8 @@ class OpSegment:
 class PythonSegment:
     """A Python function from a packed source file, or with `group` (as of an OnnxSegment) a class,
     `instances` objects of which are called one execution at a time each. `device` is told to their
-    constructor; values stay in the host's memory. Isolated, `instances` are its processes."""
+    constructor; values stay in the host's memory. Isolated, `instances` are its processes. `told`
+    says that it is given the request of each row behind what its signature names."""
 
     name: str
     source: str  # digest in Plan.blobs
@@ -113,6 +114,7 @@ class PythonSegment:
     device: str = "cpu"
     pads: tuple[Pads, ...] = ()
     service: Service = NO_SERVICE
+    told: bool = False
 
     @property
     def is_class(self) -> bool:

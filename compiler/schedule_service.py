@@ -156,6 +156,9 @@ def read_service(
     if isinstance(stage.runs, FunctionDef) and not stage.runs.pure:
         message = f"`cache` has no effect on `{stage.name}`: it may give something else each time"
         section.refuse("cache", "HR403", message, "declare it `pure` if it does not")
+    if isinstance(stage.runs, ModelDef) and stage.runs.told:
+        message = f"`cache` has no effect on `{stage.name}`: it asks for the request that it serves"
+        section.refuse("cache", "HR403", message)
     if device == "sim" and not stage.is_python:
         message = f"`cache` has no effect on `{stage.name}`: its values stay in the memory of `sim`"
         section.refuse("cache", "HR403", message)

@@ -95,6 +95,7 @@ class Segments:
             place=place_of(function.span, directory),
             instances=settings.instances,
             service=settings.service,
+            told=function.told,
         )
 
     def _python_model(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
@@ -118,6 +119,7 @@ class Segments:
             device=settings.device or graph.settings.device or CPU,
             pads=_pads(model, number),
             service=service_of(settings, point),
+            told=model.told,
         )
 
     def _point(self, graph: Graph, node: Node) -> BatchPoint:

@@ -141,7 +141,7 @@ def _record(
     """Run a request, the first of its sequence; keep the rows that come to each model."""
     pipeline = plan.pipeline(name)
     observed = [cast("Stage", _Observed(stage, given)) for stage in stages.all]
-    prepared = Prepared(pipeline, 0, observed, stages.transfer)
+    prepared = Prepared(pipeline, 0, observed, stages.transfer, told=stages.told)
     block, presenters = prepared.wanted(None)
     inline = Inline(prepared, Tally(1, len(observed)), perf_counter, None)
     flow = prepared.start_first(prepared.accept(inputs), block)

@@ -18,6 +18,7 @@ from ..compiler.plan import Plan
 from ..stdlib.op import Item
 from .admission import Intake
 from .blame import own_fault
+from .context import Context
 from .devices.device import Device
 from .division import Share
 from .flow import ONE
@@ -109,6 +110,7 @@ class Engine:
             for i, pipeline in enumerate(plan.pipelines)
         }
         self._metrics = Metrics(
+                self._stages.told,
             [pipeline.name for pipeline in plan.pipelines],
             [stage.name for stage in self._stages.all],
         )
@@ -124,7 +126,13 @@ class Engine:
         """Answer in this thread; raises Fault."""
         pipeline = self.pipeline(request.pipeline)
         outputs = self.run(
-            pipeline, request.inputs, request.outputs, request.deadline, request.sequence
+            pipeline,
+            request.inputs,
+            request.outputs,
+            request.deadline,
+            request.sequence,
+            request,
+            request.priority,
         )
         return Response(request.id, outputs)
 
@@ -146,7 +154,8 @@ class Engine:
     ) -> dict[str, Item]:
         """Answer in this thread with the results by name; raises Fault.
 
-        Of a stream each result is the list of what it has emitted.
+        Of a stream each result is the list of what it has emitted. Stages that ask for the request
+        are told of `request`, and of `priority`.
         """
         tally = self._metrics.tally()
         start = perf_counter()
@@ -156,26 +165,29 @@ class Engine:
                 raise EngineClosed
             columns = pipeline.accept(inputs)
             block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
+        request: Request | None = None,
+        priority: int = 0,
             plan, clock = pipeline.plan, self._clock
             group = ONE if plan.batch is None else pipeline.group(columns)
             if plan.batch is not None and group.count == 0:
                 return nothing(presenters)
             if plan.deadline is not None:
                 deadline = pipeline.deadline(clock(), deadline)
-            if sequence is not None or pipeline.sequences is not None:
-                inline = Inline(pipeline, tally, clock, deadline)
-                answer = _in_turn(pipeline, sequence, outputs, columns, inline, deadline)
-            elif block.calls is not None:
+            if block.calls is not None and pipeline.sequences is None and sequence is None:
                 answer = present(
                     presenters, call_all(block, columns, group, tally, clock, deadline, plan.name)
                 )
-            elif plan.stream:
-                inline = Inline(pipeline, tally, clock, deadline)
-                emitted = list(inline.emitted(block.start(columns, group), presenters))
-                answer = gathered(pipeline.names, emitted)
             else:
                 inline = Inline(pipeline, tally, clock, deadline)
-                answer = present(presenters, inline.finish(block.start(columns, group)))
+                told = pipeline.context(request, priority, deadline, clock)
+                if sequence is not None or pipeline.sequences is not None:
+                    answer = _in_turn(pipeline, sequence, outputs, columns, inline, deadline, told)
+                elif plan.stream:
+                    flow = pipeline.tell(block.start(columns, group), told)
+                    answer = gathered(pipeline.names, list(inline.emitted(flow, presenters)))
+                else:
+                    flow = pipeline.tell(block.start(columns, group), told)
+                    answer = present(presenters, inline.finish(flow))
         except Exception as error:
             self._refuse(pipeline, error)
         else:
@@ -231,13 +243,15 @@ class Engine:
             self._streams[inline] = threading.get_ident()
         try:
             if sequence is not None:
-                emitted = _emitted_in_turn(pipeline, sequence, columns, inline, deadline)
+                emitted = _emitted_in_turn(pipeline, sequence, columns, inline, deadline, told)
             else:
-                emitted = inline.emitted(pipeline.start(columns, block), presenters)
+                flow = pipeline.tell(pipeline.start(columns, block), told)
+                emitted = inline.emitted(flow, presenters)
             for outputs in emitted:
                 self._hand_out(inline, emitted)
                 yield outputs
                 self._read_on(inline)
+        told = pipeline.context(None, 0, deadline, self._clock)
         except Exception as error:
             self._refuse(pipeline, error)
         else:
@@ -300,8 +314,11 @@ class Engine:
             require_stream(pipeline.plan.name, pipeline.plan.stream)
             stream = Stream(make, notify, workers.drop, workers.resume)
             try:
-                self._admit(workers, pipeline, inputs, None, stream, deadline, priority, sequence)
+                self._admit(
+                    workers, pipeline, inputs, None, stream, deadline, priority, sequence, request
+                )
             except Exception as error:
+        request: Request | None = None,
                 self._refuse(pipeline, error)
             return stream
         finally:
@@ -316,7 +333,8 @@ class Engine:
         answer: "Stream[Result] | Pending[Result]",
         deadline: float | None,
         priority: int,
-        sequence: InSequence | None = None,
+        sequence: InSequence | None,
+        request: Request | None,
     ) -> None:
         """Hand a request to the workers, unless it has no rows."""
         columns = pipeline.accept(inputs)
@@ -341,6 +359,9 @@ class Engine:
         )
         answer.task = task
         try:
+        if pipeline.told:
+            due = pipeline.deadline(now, deadline)
+            flow = pipeline.tell(flow, pipeline.context(request, priority, due, self._clock))
             workers.admit(task)
         except Fault:
             task.leave(False)
@@ -378,18 +399,23 @@ class Engine:
         priority: int = 0,
         sequence: InSequence | None = None,
     ) -> Future[Result]:
+            request=request,
         """As `submit`; `make` turns the results by name into the future's result.
 
-        `priority` 1 is the highest; 0, not given, is the pipeline's default.
+        `priority` 1 is the highest; 0, not given, is the pipeline's default. Stages that ask for
+        the request are told of `request`.
         """
         tally = self._enter()
         try:
-            return self._dispatch(pipeline, inputs, make, outputs, deadline, priority, sequence)
+            return self._dispatch(
+                pipeline, inputs, make, outputs, deadline, priority, sequence, request
+            )
         finally:
             self._leave(tally)
 
     def _dispatch(
         self,
+        request: Request | None = None,
         pipeline: Prepared,
         inputs: Mapping[str, object],
         make: Callable[[dict[str, Item]], Result],
@@ -403,16 +429,20 @@ class Engine:
         if pipeline.cheap and workers.quiet:
             # a hop to another thread would take longer than the request itself
             try:
-                pending.give(self.run(pipeline, inputs, outputs, deadline))
+                answer = self.run(pipeline, inputs, outputs, deadline, None, request, priority)
+                pending.give(answer)
             except (RequestError, EngineClosed):
                 raise
             except Fault as fault:
                 pending.fail(fault)
             return pending
         if pipeline.plan.stream:
+        request: Request | None,
             pending = Pending(make, workers.drop, pipeline.names)
         try:
-            self._admit(workers, pipeline, inputs, outputs, pending, deadline, priority, sequence)
+            self._admit(
+                workers, pipeline, inputs, outputs, pending, deadline, priority, sequence, request
+            )
         except Exception as error:
             self._refuse(pipeline, error)
         return pending
@@ -537,17 +567,18 @@ def _in_turn(
     """Run a request of a sequence when those before it are done, and keep what it leaves."""
     if pipeline.plan.stream:
         pipeline.wanted(outputs)  # refuses some of them
-        emitted = list(_emitted_in_turn(pipeline, sequence, columns, inline, deadline))
+        emitted = list(_emitted_in_turn(pipeline, sequence, columns, inline, deadline, told))
         return gathered(pipeline.names, emitted)
     sequences, turn = pipeline.ask(sequence)
     left: list[Rows] | None = None
     try:
         sequences.wait(turn, deadline)
         block, presenters = pipeline.wanted(outputs)
-        results = inline.finish(pipeline.start_turn(turn, columns, block))
+        results = inline.finish(pipeline.tell(pipeline.start_turn(turn, columns, block), told))
         answer = present(presenters, results[: len(presenters)])
         left = results[len(presenters) :]
         return answer
+    told: Context | None,
     finally:
         sequences.finish(turn, left)
 
@@ -566,7 +597,9 @@ def _emitted_in_turn(
     try:
         sequences.wait(turn, deadline)
         block, presenters = pipeline.whole
-        left = yield from inline.emitted(pipeline.start_turn(turn, columns, block), presenters)
+        flow = pipeline.tell(pipeline.start_turn(turn, columns, block), told)
+        left = yield from inline.emitted(flow, presenters)
         return left
     finally:
         sequences.finish(turn, left)
+    told: Context | None,

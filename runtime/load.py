@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..compiler.plan import OnnxSegment, OpSegment, PipelinePlan, Plan, Segment
+from ..compiler.plan import OnnxSegment, OpSegment, PipelinePlan, Plan, PythonSegment, Segment
 from ..compiler.plan_walk import copies_of, segments_of
 from .backend import Loading, load_backends
 from .cache import Cache
@@ -42,7 +42,8 @@ class LoadConfig:
 
 class Stages:
     """The stages of a plan: `all` holds one per segment, then one per device copied to; `shares`
-    what each segment has of the cores, `caches` those of segments by number."""
+    what each segment has of the cores, `caches` those of segments by number, `told` how many
+    parameters those have that are given the request behind them."""
 
     def __init__(
         self,
@@ -65,6 +66,11 @@ class Stages:
             index: Cache(segment, segment.service.cache)
             for index, segment in enumerate(plan.segments)
             if not isinstance(segment, OpSegment) and segment.service.cache is not None
+        }
+        self.told = {
+            index: len(segment.signature.params)
+            for index, segment in enumerate(plan.segments)
+            if isinstance(segment, PythonSegment) and segment.told
         }
         try:
             for segment in plan.segments:

@@ -118,7 +118,7 @@ class _Measuring:
             _Observed(stage, self.rows) if isinstance(stage, OnnxStage) else stage
             for stage in self.stages.all
         ]
-        prepared = Prepared(plan, 0, stages, self.stages.transfer)
+        prepared = Prepared(plan, 0, stages, self.stages.transfer, told=self.stages.told)
         block, presenters = prepared.wanted(None)
         runs: list[dict[str, tuple[int, float]]] = []
         for _ in range(1 + _REQUESTS):

@@ -151,7 +151,7 @@ class Padder:
     def _bindings(self, given: Sequence[Rows], row: int, size: int) -> Bindings:
         bindings: Bindings = {self._dim: size}
         if any(dim != self._dim for axes in self._results for _, dim in axes):
-            for kind, column in zip(self._params, given, strict=True):
+            for kind, column in zip(self._params, given, strict=False):  # and whom it serves
                 value = column.item(row)
                 if value is not None and kind is not None:
                     bind(kind.dims, as_array(value).shape, bindings)

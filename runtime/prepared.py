@@ -10,12 +10,14 @@ from ..stdlib.op import Item
 from .accept import Acceptor, Presenter, show_signature
 from .bind import bind_block
 from .cache import Cache, CacheUse
+from .context import NO_PARAMETERS, Context, in_context
 from .flow import ONE, Block, Flow, Group
 from .in_sequence import first_of, initial_states, walk_in_sequence
 from .metrics import Snapshot
 from .op_stage import OpStage
 from .prune import prune
-from .request import InSequence, RequestError
+from .queue_policy import level_of
+from .request import Fault, InSequence, Request, RequestError
 from .rows import Rows
 from .sequences import States, Turn
 from .stage import Stage
@@ -33,7 +35,8 @@ class Prepared:
     those until it first waits for a stage; None before the first. `cheap` says whether a request
     takes so little time that the receiving thread had better run it, `queued` whether any of the
     stages has a queue, `limited` which run under a time limit of a `try`. `whole` is the block
-    that gives all results, and what presents them."""
+    that gives all results, and what presents them. `told` are the stages that are given the
+    request, each with the number of its parameters."""
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Prepared:
         transfer: Callable[[str], Stage],
         sequences: Sequences | None = None,
         caches: Mapping[int, Cache] | None = None,
+        told: Mapping[int, int] | None = None,
     ) -> None:
         self.plan, self.index, self.sequences = pipeline, index, sequences
         self.average: float | None = None
@@ -54,6 +58,7 @@ class Prepared:
         self.accept = Acceptor(pipeline).accept
         self._stages, self._transfer = stages, transfer
         called = segments_of(pipeline.body)
+        self.told = {one: count for one, count in (told or {}).items() if one in called}
         self._caches = {
             one: CacheUse(cache, index, one)
             for one, cache in (caches or {}).items()
@@ -101,12 +106,36 @@ class Prepared:
         return self._walk(turn.sequence, lambda: (sequences.begin(turn), turn.slot), columns, block)
 
     def start_first(self, columns: list[Rows], block: Block) -> Flow:
-        """Return the walk of one request; the first of a sequence where there are any."""
+        """Return the walk of one request that nobody has made; the first of a sequence where there
+        are any."""
         if self.plan.idle is None:
-            return self.start(columns, block)
-        return self._walk(
-            first_of(self.plan), lambda: (initial_states(self.plan), None), columns, block
+            flow = self.start(columns, block)
+        else:
+            states = initial_states(self.plan)
+            flow = self._walk(first_of(self.plan), lambda: (states, None), columns, block)
+        return self.tell(flow, Context() if self.told else None)
+
+    def context(
+        self,
+        request: Request | None,
+        priority: int,
+        deadline: float | None,
+        clock: Callable[[], float],
+    ) -> Context | None:
+        """Return what stages are told of a request, None where none asks; `request` None is one of
+        which no more is known than `priority` and `deadline`."""
+        if not self.told:
+            return None
+        levels = self.plan.priority
+        asked = priority if levels is None else level_of(priority, levels)
+        id, parameters = (
+            ("", NO_PARAMETERS) if request is None else (request.id, request.parameters)
         )
+        return Context(id, parameters, asked, deadline, clock)
+
+    def tell(self, flow: Flow, context: Context | None) -> Flow:
+        """Return the walk of a request whose stages are told of it where they ask."""
+        return flow if context is None else in_context(flow, context, self.told)
 
     def _walk(
         self,
@@ -156,7 +185,10 @@ class Prepared:
         self.start_seconds = _mean(self.start_seconds, seconds)
 
     def _bound(self, body: PlannedBlock) -> Block:
-        return bind_block(body, self._stages, self._transfer, self._caches)
+        block = bind_block(body, self._stages, self._transfer, self._caches)
+        if self.told:
+            block.calls = block.only = None  # what goes through them tells stages of no request
+        return block
 
     def _narrow(self, outputs: tuple[str, ...]) -> tuple[Block, tuple[Presenter, ...]]:
         names = self.names

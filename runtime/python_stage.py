@@ -58,7 +58,9 @@ class PythonStage:
         self.name, self.index, self.policy = segment.name, index, policy
         self._segment, self._function = segment, function
         signature = segment.signature
-        self._params = tuple(field.type for field in signature.params)
+        params = [field.type for field in signature.params]
+        # the request of a row comes as one argument more, which is given as it is
+        self._params: tuple[Type | None, ...] = (*params, None) if segment.told else (*params,)
         self._results = tuple(
             (field.name, field.type, converter(field.type)) for field in signature.results
         )
@@ -210,7 +212,7 @@ def _spaced(error: Mismatch) -> str:
     return str(error) if str(error).startswith("[") else f" {error}"
 
 
-def _stacked_dtype(kind: Type) -> "np.dtype[Any] | None":  # Any: of any scalar
+def _stacked_dtype(kind: Type | None) -> "np.dtype[Any] | None":  # Any: of any scalar
     """Return the dtype of a parameter that a batched function gets as one array, else None."""
     if not isinstance(kind, TensorType):
         return None
@@ -218,8 +220,9 @@ def _stacked_dtype(kind: Type) -> "np.dtype[Any] | None":  # Any: of any scalar
     return dtype if not dtype.hasobject or kind.dims else None
 
 
-def argument(item: Value, kind: Type) -> Item:
-    """Return an item as a function of this parameter type takes it: an array, or a list."""
+def argument(item: Value, kind: Type | None) -> Item:
+    """Return an item as a function of this parameter type takes it: an array, or a list; of no
+    type, as it is."""
     if isinstance(kind, TensorType):
         if isinstance(item, np.ndarray):
             return lent(item)

@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from .context import Context
 from .devices.device import View
 from .flow import Asked, Emission, Fallback, Flow, Fork, Work
 from .metrics import StageCell
@@ -140,6 +141,8 @@ def _spread(column: Rows, numbers: Sequence[int], places: int) -> Rows:
 
 
 def _blank(item: Value) -> Value:
+    if isinstance(cast("object", item), Context):
+        return cast("Value", Context())
     match item:
         case View():
             device, stream = item.buffer.device, item.ready.stream

@@ -151,7 +151,13 @@ def _begin(chosen: Served, request: Request) -> Mapping[str, Item] | Future[Resp
     engine, prepared = chosen.engine, chosen.prepared
     if prepared.cheap:
         return engine.run(
-            prepared, request.inputs, request.outputs, request.deadline, request.sequence
+            prepared,
+            request.inputs,
+            request.outputs,
+            request.deadline,
+            request.sequence,
+            request,
+            request.priority,
         )
     return engine.submit(request)
 
@@ -167,6 +173,7 @@ def explain(error: BaseException, request_id: str = "") -> Fault:
     if not isinstance(error, Fault):
         _LOG.error("%sa bug in headrace", mark, exc_info=error)
         return Fault(Code.INTERNAL, f"{mark}internal error in headrace; its log has more")
+                request=request,
     if error.code in (Code.FAILED, Code.INTERNAL):
         _LOG.error("%s%s %s", mark, ascii(str(error)), ascii(error.detail))
     return Fault(error.code, mark + str(error), retry_after=error.retry_after)

@@ -102,6 +102,7 @@ class Simulation:
             for i, pipeline in enumerate(plan.pipelines)
         }
         self._metrics = Metrics(
+                self._stages.told,
             [pipeline.name for pipeline in plan.pipelines],
             [stage.name for stage in self._stages.all],
         )
@@ -138,7 +139,7 @@ class Simulation:
             flow = pipeline.start_turn(turn, columns, block)
         task = Task(
             pipeline,
-            flow,
+            pipeline.tell(flow, told),
             presenters,
             outcome,
             request.deadline,
@@ -148,6 +149,8 @@ class Simulation:
             size_of(columns),
         )
         outcome.task = task
+        due = pipeline.deadline(self.now, request.deadline)
+        told = pipeline.context(request, request.priority, due, lambda: self.now)
         refusal = self._admit(task)
         if refusal is not None:
             task.leave(False)

@@ -8,6 +8,7 @@ from ..compiler.plan import Check, OnnxSegment, PythonSegment
 from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array, Item
+from .context import Context
 from .rows import Value
 from .shapes import Bindings, evaluate, failed, names
 from .stage import StageError
@@ -42,7 +43,10 @@ def stand_ins(segment: OnnxSegment | PythonSegment, size: int, seed: int = 0) ->
     kinds = [field.type for field in segment.signature.params]
     bindings: Bindings = dict.fromkeys(names(kinds), size)
     random = np.random.default_rng(seed)
-    return [_stand_in(kind, bindings, size, random) for kind in kinds]
+    row = [_stand_in(kind, bindings, size, random) for kind in kinds]
+    if isinstance(segment, PythonSegment) and segment.told:
+        row.append(cast("Value", Context()))  # nobody has asked for it
+    return row
 
 
 def _stand_in(kind: Type, bindings: Bindings, size: int, random: np.random.Generator) -> Value:

@@ -2,7 +2,7 @@
 
 In order of control flow: `items` reads a file's items (`type_expressions`, `constants` in
 `constant_order`, `model_items` with `model_axes`, `model_pads` and `model_files`, `function_items`,
-`python_models`, which look at `python_source`, and `states`) into `entities`; `routines` lowers the
+`python_models`, which look at `python_source` and `asked`, and `states`) into `entities`; `routines` lowers the
 bodies of pipelines (`routine_body`), through `statements`, `expressions`, `calls` (`arguments`,
 `given`, `ops`), `operators`, `lists`, `indexing`, `branches` with `merge`, `loops`, `carry`
 (`loop`), `zeros`, `attempts` (`try`), `emits`, `controls`; `check_tests` looks at tests. What they

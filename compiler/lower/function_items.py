@@ -5,6 +5,7 @@ import ast as python
 from ...dsl import ast
 from ...dsl.types import UNKNOWN
 from ..graph import FunctionDef
+from .asked import Asked, find_asked, require_asked
 from .constants import read_defaults
 from .entities import Entity, File, Mistaken, NamedFunction
 from .problems import Problems
@@ -25,7 +26,8 @@ def read_function(item: ast.Fn, external: ast.External, file: File, session: Ses
         problems.error("HR211", f"`{item.name.text}` gives nothing", item.name.span, "no results")
     defaults = read_defaults(item.params, signature.params, file, session)
     found = read_python(external.location, "function", file, problems)
-    if found is None or not _fits(found, len(signature.params), external.location, problems):
+    told = found is not None and _asked(found) is not None
+    if found is None or not _fits(found, len(signature.params), external, problems):
         return Mistaken()
     if problems.errors > before:
         return Mistaken()
@@ -41,12 +43,20 @@ def read_function(item: ast.Fn, external: ast.External, file: File, session: Ses
         span=item.name.span,
         batched=external.batched,
         pure=external.pure,
+        told=told,
     )
     return NamedFunction(definition, defaults)
 
 
-def _fits(found: PythonFile, arguments: int, location: ast.String, problems: Problems) -> bool:
+def _asked(found: PythonFile) -> Asked | None:
     definition = found.definition
+    if not isinstance(definition, python.FunctionDef):
+        return None
+    return find_asked(definition.args, found.tree)
+
+
+def _fits(found: PythonFile, arguments: int, external: ast.External, problems: Problems) -> bool:
+    definition, location = found.definition, external.location
     if isinstance(definition, python.AsyncFunctionDef):
         problems.error(
             "HR309", f"`{found.attribute}` is `async`, which stages are not", location.span
@@ -54,6 +64,25 @@ def _fits(found: PythonFile, arguments: int, location: ast.String, problems: Pro
         return False
     if not isinstance(definition, python.FunctionDef):
         return True  # imported or computed: what it takes is seen when it runs
+    asked, taken = _asked(found), definition.args
     return require_arguments(
-        definition.args, 0, arguments, found, definition.lineno, location, problems
+        taken,
+        0,
+        arguments,
+        found,
+        definition.lineno,
+        location,
+        problems,
+        told=asked is not None and asked.index is not None,
+    ) and (
+        asked is None
+        or require_asked(
+            asked,
+            arguments,
+            found,
+            location,
+            problems,
+            batched=external.batched,
+            pure=external.pure,
+        )
     )

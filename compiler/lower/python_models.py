@@ -10,6 +10,7 @@ from dataclasses import replace
 from ...dsl import ast
 from ...dsl.types import UNKNOWN
 from ..graph import ModelDef
+from .asked import find_asked, require_asked
 from .constants import read_defaults
 from .entities import Entity, File, Mistaken, NamedModel
 from .model_pads import read_pads
@@ -41,8 +42,9 @@ def read_python_model(item: ast.Model, file: File, session: Session) -> Entity:
     name = file.prefix + item.name.text
     needed = session.needs(name)
     found = read_python(item.location, "class", file, problems, needed=needed)
+    told = False
     if found is not None:
-        _require_model(found, len(signature.params), item.location, problems)
+        told = _require_model(found, len(signature.params), item, problems)
     if any(field.type == UNKNOWN for field in (*signature.params, *signature.results)):
         return Mistaken()
     if problems.errors > before:
@@ -59,6 +61,7 @@ def read_python_model(item: ast.Model, file: File, session: Session) -> Entity:
         output_axes=(axis,) * len(signature.results),
         content=blob(found.content) if found is not None else None,
         span=item.name.span,
+        told=told,
     )
     definition = replace(definition, pads=read_pads(item, definition, problems))
     defaults = read_defaults(item.params, signature.params, file, session)
@@ -66,11 +69,10 @@ def read_python_model(item: ast.Model, file: File, session: Session) -> Entity:
     return NamedModel(definition, where, defaults)
 
 
-def _require_model(
-    found: PythonFile, arguments: int, location: ast.String, problems: Problems
-) -> None:
-    """Report what cannot be made without arguments, or cannot be called with those declared."""
-    definition = found.definition
+def _require_model(found: PythonFile, arguments: int, item: ast.Model, problems: Problems) -> bool:
+    """Report what cannot be made without arguments, or cannot be called with those declared; tell
+    whether it asks for the request that it serves."""
+    definition, location = found.definition, item.location
     if isinstance(definition, python.FunctionDef | python.AsyncFunctionDef):
         problems.error(
             "HR325",
@@ -78,9 +80,9 @@ def _require_model(
             location.span,
             help="declare it as `fn`; or make it a class with `__call__`",
         )
-        return
+        return False
     if not isinstance(definition, python.ClassDef):
-        return  # imported or computed: what it takes is seen when it runs
+        return False  # imported or computed: what it takes is seen when it runs
     methods = {one.name: one for one in definition.body if isinstance(one, python.FunctionDef)}
     made = methods.get("__init__")
     if made is not None and (wanted := _wanted(made.args)):
@@ -94,14 +96,23 @@ def _require_model(
         )
     called = methods.get("__call__")
     if called is not None:
-        require_arguments(called.args, 1, arguments, found, called.lineno, location, problems)
-    elif not definition.bases:
+        asked, line = find_asked(called.args, found.tree), called.lineno
+        told = asked is not None and asked.index is not None
+        if (
+            require_arguments(called.args, 1, arguments, found, line, location, problems, told=told)
+            and asked is not None
+        ):
+            batched = item.batch is None
+            require_asked(asked, arguments + 1, found, location, problems, batched=batched)
+        return told
+    if not definition.bases:
         problems.error(
             "HR325",
             f"`{found.attribute}` has no `__call__`, which is given each batch",
             location.span,
             notes=(f"see line {definition.lineno} of `{found.path.name}`",),
         )
+    return False
 
 
 def _wanted(arguments: python.arguments) -> list[str]:

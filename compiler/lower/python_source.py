@@ -19,6 +19,7 @@ class PythonFile:
     content: bytes
     attribute: str
     definition: python.stmt
+    tree: python.Module
 
 
 def read_python(
@@ -54,7 +55,7 @@ def read_python(
     else:
         names = _top_level(tree)
         if attribute in names:
-            return PythonFile(path, content, attribute, names[attribute])
+            return PythonFile(path, content, attribute, names[attribute], tree)
         near = nearest(attribute, names)
         problems.error(
             "HR309",
@@ -73,9 +74,13 @@ def require_arguments(
     line: int,
     location: ast.String,
     problems: Problems,
+    *,
+    told: bool,
 ) -> bool:
-    """Report a function that does not take `given` arguments behind the `bound` first ones."""
+    """Report a function that does not take `given` arguments behind the `bound` first ones, and
+    with `told` the request behind them."""
     least, most = _arity(taken)
+    bound += told
     least, most = max(0, least - bound), None if most is None else most - bound
     if given >= least and (most is None or given <= most):
         return True

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from ...compiler.plan import PythonSegment
 from ..backend import Backend, Loading
+from ..context import packing
 from ..division import Share
 from ..isolation.pool import Pool
 from ..isolation.program import program_of
@@ -37,7 +38,8 @@ def _function(segment: PythonSegment, loading: Loading) -> Callable[..., object]
     worker process; else what the source defines, or the instances of it."""
     if segment.service.isolation is not None:
         pool = Pool(program_of(segment, loading.blobs), segment.instances or 1)
-        return loading.outside(pool, segment.name)
+        outside = loading.outside(pool, segment.name)
+        return packing(outside) if segment.told else outside
     sources = loading.shared("python sources", Sources)
     function = sources.function(segment, loading.blobs[segment.source])
     if segment.instances is None:

@@ -69,6 +69,7 @@ class Process:
             program.made,
             program.device,
             program.memory,
+            program.told,
         )
         try:
             reply = self._channel.ask(Kind.LOAD, Message(values))

@@ -23,6 +23,7 @@ _THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 class Program:
     """What a worker of `stage` serves: `attribute` of a source, with `made` an object of it.
 
+    `told` says that the last thing it is given are contexts of requests, packed.
     `memory` and `timeout` are those of its `isolate`; it runs on the cores `cpus` (none: on any)
     and with so many `threads` of the libraries that heed OpenMP's variables (None: as they like).
     """
@@ -38,6 +39,7 @@ class Program:
     timeout: float | None = None
     cpus: tuple[int, ...] = ()
     threads: int | None = None
+    told: bool = False
 
 
 def program_of(segment: PythonSegment, blobs: Mapping[str, bytes]) -> Program:
@@ -56,6 +58,7 @@ def program_of(segment: PythonSegment, blobs: Mapping[str, bytes]) -> Program:
         isolation.timeout,
         service.cpus,
         service.threads,
+        segment.told,
     )
 
 

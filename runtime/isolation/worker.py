@@ -18,6 +18,7 @@ from typing import Final, cast
 from ...compiler.plan import Place, PythonSegment
 from ...dsl.types import Signature
 from ..backends.python import Sources
+from ..context import unpacking
 from ..python_model import Instances
 from ..python_stage import said
 from ..stage import StageError
@@ -136,8 +137,8 @@ class _Worker:
 
     def _load(self, *values: object) -> None:
         """Take over the function or class to serve."""
-        source, digest, file, attribute, made, device, limit = cast(
-            "tuple[bytes, str, str, str, bool, str, int | None]", values
+        source, digest, file, attribute, made, device, limit, told = cast(
+            "tuple[bytes, str, str, str, bool, str, int | None, bool]", values
         )
         if sha256(source).hexdigest() != digest:
             raise FrameError(f"the source of {file} is not what it is said to be")
@@ -164,6 +165,8 @@ class _Worker:
             self._function, self._close = instances, instances.close
         else:
             self._function = function
+        if told:
+            self._function = unpacking(self._function)
 
 
 def _nothing() -> None:

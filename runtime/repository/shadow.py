@@ -148,7 +148,9 @@ class Shadow:
 
     def _run(self, request: Request, answer: Mapping[str, Item]) -> str:
         try:
-            found = self._engine.run(self._prepared, request.inputs, request.outputs)
+            found = self._engine.run(
+                self._prepared, request.inputs, request.outputs, request=request
+            )
         except Fault:
             return "failed"
         if not same_answer(answer, found):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .compiler.plan_file import PlanError
     from .dsl.diagnostic import CompileError
     from .pipeline import Pipeline
+    from .runtime.context import Context
     from .runtime.record import Record
     from .runtime.request import Code, Fault, RequestError
 
@@ -29,6 +30,7 @@ __all__ = [
     "Code",
     "CompileError",
     "CompiledPlan",
+    "Context",
     "Fault",
     "Pipeline",
     "PlanError",
@@ -45,6 +47,7 @@ _HOMES = {
     "Code": ".runtime.request",
     "CompileError": ".dsl.diagnostic",
     "CompiledPlan": ".app",
+    "Context": ".runtime.context",
     "Fault": ".runtime.request",
     "Pipeline": ".pipeline",
     "PlanError": ".compiler.plan_file",

@@ -20,6 +20,7 @@ WITHOUT_EXAMPLE = {
     "HR112",  # takes two files
     "HR310",  # takes a Python file with a mistake
     "HR323",  # takes seconds
+    "HR326",  # takes a Python file
     "HR339",  # of compiling, not of checking
 }
 

@@ -1,0 +1,120 @@
+"""What a Python stage may know of the request that it serves.
+
+The context of a row travels as one column more, behind those of the stage's parameters: so it is
+cut, taken and put together with the rows of others as they are, in queues, batches and blocks that
+run at once, and no driver knows of it. Pipelines without a stage that asks for it have none.
+"""
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+from types import MappingProxyType
+from typing import Final, TypeAlias, cast
+
+from .flow import Asked, Emission, Fallback, Flow, Fork, Work
+from .rows import Rows, Value
+
+Parameters: TypeAlias = Mapping[str, bool | int | float | str]
+
+NO_PARAMETERS: Final[Parameters] = MappingProxyType({})
+
+
+class Context:
+    """The request that a row belongs to: its `id`, the `parameters` and headers that it came with,
+    and its `priority` (1 is the highest; 0: its pipeline has none and it gave none).
+
+    Rows that no request has asked for, as at warm-up, have an empty one.
+    """
+
+    __slots__ = ("_clock", "_deadline", "id", "parameters", "priority")
+
+    def __init__(
+        self,
+        id: str = "",
+        parameters: Parameters = NO_PARAMETERS,
+        priority: int = 0,
+        deadline: float | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`deadline` is on `clock`, in seconds."""
+        self.id, self.priority = id, priority
+        self.parameters: Parameters = MappingProxyType(dict(parameters))
+        self._deadline, self._clock = deadline, clock
+
+    def remaining(self) -> float | None:
+        """Return how many seconds are left at this moment, none less than 0; None: no limit."""
+        if self._deadline is None:
+            return None
+        return max(0.0, self._deadline - self._clock())
+
+    def __repr__(self) -> str:
+        return f"Context(id={self.id!r}, parameters={dict(self.parameters)}, {self.priority})"
+
+
+Told: TypeAlias = "Context | list[Context]"
+
+
+def packing(function: Callable[..., object]) -> Callable[..., object]:
+    """Return a function whose last argument, a context or a list of them, reaches `function` in
+    values that another process can be sent."""
+
+    def call(*arguments: object) -> object:
+        *others, last = arguments
+        told = cast("Told", last)
+        packed = [*map(_packed, told)] if isinstance(told, list) else _packed(told)
+        return function(*others, packed)
+
+    return call
+
+
+def unpacking(function: Callable[..., object]) -> Callable[..., object]:
+    """Return a function that is given what `packing` sends, and gives `function` contexts."""
+
+    def call(*arguments: object) -> object:
+        *others, last = arguments
+        packed = cast("list[object] | object", last)
+        told = [*map(_unpacked, packed)] if isinstance(packed, list) else _unpacked(packed)
+        return function(*others, told)
+
+    return call
+
+
+def _packed(context: Context) -> tuple[object, ...]:
+    left = context.remaining()
+    # another process of this machine has the same clock
+    due = None if left is None else monotonic() + left
+    parameters = context.parameters
+    return context.id, [*parameters], [*parameters.values()], context.priority, due
+
+
+def _unpacked(packed: object) -> Context:
+    id, names, values, priority, due = cast(
+        "tuple[str, list[str], list[bool | int | float | str], int, float | None]", packed
+    )
+    return Context(id, dict(zip(names, values, strict=True)), priority, due)
+
+
+def in_context(flow: Flow, context: Context, told: Mapping[int, int]) -> Flow:
+    """Return the walk of a request whose works tell what it is: those of the stages `told`, by
+    number, each with the number of its parameters, behind which the context stands."""
+    try:
+        asked = next(flow)
+        while True:
+            try:
+                results = yield _with_context(asked, context, told)
+            except Exception as error:
+                asked = flow.throw(error)
+            else:
+                silent = isinstance(asked, Emission | Fallback)
+                asked = next(flow) if silent else flow.send(results)
+    except StopIteration as stop:
+        return stop.value
+
+
+def _with_context(asked: Asked, context: Context, told: Mapping[int, int]) -> Asked:
+    if isinstance(asked, Fork):
+        return Fork([in_context(flow, context, told) for flow in asked.flows], asked.group)
+    if not isinstance(asked, Work) or (at := told.get(asked.stage.index)) is None:
+        return asked
+    column = Rows.shared(cast("Value", context), asked.group.count)  # seen by Python stages only
+    columns = [*asked.columns[:at], column, *asked.columns[at:]]
+    return Work(asked.stage, columns, asked.group, asked.place)
