@@ -106,11 +106,11 @@ class Engine:
                 self._stages.transfer,
                 self.sequences.get(pipeline.name),
                 self._stages.caches,
+                self._stages.told,
             )
             for i, pipeline in enumerate(plan.pipelines)
         }
         self._metrics = Metrics(
-                self._stages.told,
             [pipeline.name for pipeline in plan.pipelines],
             [stage.name for stage in self._stages.all],
         )
@@ -151,6 +151,8 @@ class Engine:
         outputs: tuple[str, ...] | None = None,
         deadline: float | None = None,
         sequence: InSequence | None = None,
+        request: Request | None = None,
+        priority: int = 0,
     ) -> dict[str, Item]:
         """Answer in this thread with the results by name; raises Fault.
 
@@ -165,8 +167,6 @@ class Engine:
                 raise EngineClosed
             columns = pipeline.accept(inputs)
             block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
-        request: Request | None = None,
-        priority: int = 0,
             plan, clock = pipeline.plan, self._clock
             group = ONE if plan.batch is None else pipeline.group(columns)
             if plan.batch is not None and group.count == 0:
@@ -237,6 +237,7 @@ class Engine:
         tally, start = self._metrics.tally(), perf_counter()
         block, presenters = pipeline.wanted(None)
         inline = Inline(pipeline, tally, self._clock, deadline)
+        told = pipeline.context(None, 0, deadline, self._clock)
         with self._left:
             if self._closed:
                 raise EngineClosed
@@ -251,7 +252,6 @@ class Engine:
                 self._hand_out(inline, emitted)
                 yield outputs
                 self._read_on(inline)
-        told = pipeline.context(None, 0, deadline, self._clock)
         except Exception as error:
             self._refuse(pipeline, error)
         else:
@@ -303,6 +303,7 @@ class Engine:
         deadline: float | None = None,
         priority: int = 0,
         sequence: InSequence | None = None,
+        request: Request | None = None,
     ) -> Stream[Result]:
         """Answer in a worker thread, one response after the other; `make` makes each of them.
 
@@ -318,7 +319,6 @@ class Engine:
                     workers, pipeline, inputs, None, stream, deadline, priority, sequence, request
                 )
             except Exception as error:
-        request: Request | None = None,
                 self._refuse(pipeline, error)
             return stream
         finally:
@@ -346,6 +346,9 @@ class Engine:
         if sequence is not None or pipeline.sequences is not None:
             _, turn = pipeline.ask(sequence)
             flow = pipeline.start_turn(turn, columns, block)
+        if pipeline.told:
+            due = pipeline.deadline(now, deadline)
+            flow = pipeline.tell(flow, pipeline.context(request, priority, due, self._clock))
         task = Task(
             pipeline,
             flow,
@@ -359,9 +362,6 @@ class Engine:
         )
         answer.task = task
         try:
-        if pipeline.told:
-            due = pipeline.deadline(now, deadline)
-            flow = pipeline.tell(flow, pipeline.context(request, priority, due, self._clock))
             workers.admit(task)
         except Fault:
             task.leave(False)
@@ -386,6 +386,7 @@ class Engine:
             deadline=request.deadline,
             priority=request.priority,
             sequence=request.sequence,
+            request=request,
         )
 
     def dispatch(
@@ -398,8 +399,8 @@ class Engine:
         deadline: float | None = None,
         priority: int = 0,
         sequence: InSequence | None = None,
+        request: Request | None = None,
     ) -> Future[Result]:
-            request=request,
         """As `submit`; `make` turns the results by name into the future's result.
 
         `priority` 1 is the highest; 0, not given, is the pipeline's default. Stages that ask for
@@ -415,7 +416,6 @@ class Engine:
 
     def _dispatch(
         self,
-        request: Request | None = None,
         pipeline: Prepared,
         inputs: Mapping[str, object],
         make: Callable[[dict[str, Item]], Result],
@@ -423,6 +423,7 @@ class Engine:
         deadline: float | None,
         priority: int,
         sequence: InSequence | None,
+        request: Request | None,
     ) -> Future[Result]:
         workers = self._workers_started()
         pending = Pending(make, workers.drop)
@@ -437,7 +438,6 @@ class Engine:
                 pending.fail(fault)
             return pending
         if pipeline.plan.stream:
-        request: Request | None,
             pending = Pending(make, workers.drop, pipeline.names)
         try:
             self._admit(
@@ -563,6 +563,7 @@ def _in_turn(
     columns: list[Rows],
     inline: Inline,
     deadline: float | None,
+    told: Context | None,
 ) -> dict[str, Item]:
     """Run a request of a sequence when those before it are done, and keep what it leaves."""
     if pipeline.plan.stream:
@@ -578,7 +579,6 @@ def _in_turn(
         answer = present(presenters, results[: len(presenters)])
         left = results[len(presenters) :]
         return answer
-    told: Context | None,
     finally:
         sequences.finish(turn, left)
 
@@ -589,6 +589,7 @@ def _emitted_in_turn(
     columns: list[Rows],
     inline: Inline,
     deadline: float | None,
+    told: Context | None,
 ) -> Emitted:
     """Run a stream of a sequence when those before it are done; one that nobody reads to its end
     leaves nothing."""
@@ -602,4 +603,3 @@ def _emitted_in_turn(
         return left
     finally:
         sequences.finish(turn, left)
-    told: Context | None,

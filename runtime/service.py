@@ -113,6 +113,7 @@ class Service:
                 deadline=request.deadline,
                 priority=request.priority,
                 sequence=request.sequence,
+                request=request,
             )
 
         return self._with_chosen(model.name, version, request, lambda chosen, _: start(chosen))[1]
@@ -173,7 +174,6 @@ def explain(error: BaseException, request_id: str = "") -> Fault:
     if not isinstance(error, Fault):
         _LOG.error("%sa bug in headrace", mark, exc_info=error)
         return Fault(Code.INTERNAL, f"{mark}internal error in headrace; its log has more")
-                request=request,
     if error.code in (Code.FAILED, Code.INTERNAL):
         _LOG.error("%s%s %s", mark, ascii(str(error)), ascii(error.detail))
     return Fault(error.code, mark + str(error), retry_after=error.retry_after)

@@ -98,11 +98,11 @@ class Simulation:
                 self._stages.transfer,
                 Sequences(pipeline, sequences, lambda: self.now) if pipeline.idle else None,
                 self._stages.caches,
+                self._stages.told,
             )
             for i, pipeline in enumerate(plan.pipelines)
         }
         self._metrics = Metrics(
-                self._stages.told,
             [pipeline.name for pipeline in plan.pipelines],
             [stage.name for stage in self._stages.all],
         )
@@ -137,6 +137,8 @@ class Simulation:
         if pipeline.sequences is not None:
             _, turn = pipeline.ask(request.sequence)
             flow = pipeline.start_turn(turn, columns, block)
+        due = pipeline.deadline(self.now, request.deadline)
+        told = pipeline.context(request, request.priority, due, lambda: self.now)
         task = Task(
             pipeline,
             pipeline.tell(flow, told),
@@ -149,8 +151,6 @@ class Simulation:
             size_of(columns),
         )
         outcome.task = task
-        due = pipeline.deadline(self.now, request.deadline)
-        told = pipeline.context(request, request.priority, due, lambda: self.now)
         refusal = self._admit(task)
         if refusal is not None:
             task.leave(False)
