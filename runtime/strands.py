@@ -53,6 +53,8 @@ class Strands:
     def enter(self, strand: Strand, stage: Stage, count: int, now: float) -> bool:
         """Whether rows that have come to a stage may run there without queueing, where nothing else
         is to be done: there must be nobody to wait for, and a place free. `leave` must follow."""
+        if strand.done:  # since it was looked at last
+            return False
         company, pipeline = self._company, strand.task.pipeline.index
         company.go(pipeline, strand.at)
         alone = not company.expected(stage.index)
