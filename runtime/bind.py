@@ -1,7 +1,7 @@
 """Turns the blocks of a plan into bound ones, once when it is loaded."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from ..compiler.plan import Block as PlannedBlock
 from ..compiler.plan import (
@@ -25,18 +25,24 @@ from .iterate import Emit, Loop
 from .stage import Stage
 from .together import Together
 
+BoundSteps: TypeAlias = list[tuple[Step, tuple[int, ...]]]
+"""Steps, each with the slots that are dropped after it."""
+
+Watch: TypeAlias = Callable[[PlannedBlock, BoundSteps], BoundSteps]
+
 
 def bind_block(
     block: PlannedBlock,
     stages: Sequence[Stage],
     transfer: Callable[[str], Stage],
     caches: Mapping[int, CacheUse],
+    watch: Watch | None = None,
 ) -> Block:
     """Return the block with its stages in place of numbers; `transfer` gives that of a device,
-    `caches` has those of stages by number."""
+    `caches` has those of stages by number; `watch` may put something around the steps of each."""
 
     def bound(inner: PlannedBlock) -> Block:
-        return bind_block(inner, stages, transfer, caches)
+        return bind_block(inner, stages, transfer, caches, watch)
 
     def step(planned: PlannedStep) -> Step:
         match planned:
@@ -90,7 +96,9 @@ def bind_block(
             case _:
                 assert_never(planned)
 
-    steps = [
+    steps: BoundSteps = [
         (step(planned), frees) for planned, frees in zip(block.steps, block.last_uses, strict=True)
     ]
+    if watch is not None:
+        steps = watch(block, steps)
     return Block(block.params, block.captures, block.constants, steps, block.results, block.slots)

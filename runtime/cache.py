@@ -103,13 +103,13 @@ class CachedCall:
     """A call of a stage for the rows whose results are not kept. Of equal rows one runs, and it
     is a miss; the others are hits."""
 
-    __slots__ = ("_call", "_use")
+    __slots__ = ("_use", "call")
 
     def __init__(self, call: Call, use: CacheUse) -> None:
-        self._call, self._use = call, use
+        self.call, self._use = call, use
 
     def walk(self, slots: list[Rows], group: Group) -> Walk:
-        call, cache, count = self._call, self._use.cache, group.count
+        call, cache, count = self.call, self._use.cache, group.count
         columns = [slots[slot] for slot in call.inputs]
         keys = cache.keys(columns, count)
         known = {key: cache.get(key) for key in keys}

@@ -23,8 +23,12 @@ from .devices.device import Device
 from .division import Share
 from .flow import ONE
 from .inline import Emitted, Inline, call_all
+from .jobs import RunBatch, run_batch
 from .load import LoadConfig, Progress, Stages
 from .metrics import Metrics, Snapshot, Tally
+from .observe.batches import run_watched_batch
+from .observe.recording import Recording
+from .observe.watch import Watched
 from .pending import Pending
 from .prepared import Prepared, nothing, present, with_caches
 from .request import Code, EngineClosed, Fault, InSequence, Request, RequestError, Response
@@ -120,6 +124,7 @@ class Engine:
         self._streams: dict[object, int] = {}  # read in their callers' threads: which
         self._unread: dict[object, Emitted] = {}  # of them those whose readers ask for nothing
         self._ended = False
+        self._run_batch: RunBatch = run_batch
         self._workers: Workers | None = None
 
     def call(self, request: Request) -> Response:
@@ -143,6 +148,14 @@ class Engine:
             known = ", ".join(f"`{one}`" for one in self._pipelines)
             raise Fault(Code.NOT_FOUND, f"there is no pipeline `{name}`; this plan has {known}")
         return found
+
+    def watched(self, name: str, recording: Recording) -> Prepared:
+        """Return a pipeline ready to run once, while it is written down in `recording`."""
+        with self._starting:
+            self._run_batch = partial(run_watched_batch, self._clock)
+            if self._workers is not None:
+                self._workers.run_batch = self._run_batch
+        return Watched(self.pipeline(name), recording)
 
     def run(
         self,
@@ -538,6 +551,7 @@ class Engine:
                         self._clock,
                         self.config.worker_threads(),
                         tuple(self.sequences.values()),
+                        self._run_batch,
                     )
                 workers = self._workers
         return workers
@@ -547,6 +561,7 @@ class Engine:
             raise error  # nothing of it was done here, so nothing is counted here
         fault = own_fault(error, pipeline.plan.name)
         self._metrics.tally().pipelines[pipeline.index].end(fault)
+        pipeline.failed(fault)
         if fault is error:
             raise fault
         raise fault from error

@@ -183,3 +183,6 @@ def _columns(piece: Slice[Ticket]) -> list[Rows]:
 
 def _rows(piece: Slice[Ticket]) -> Sequence[int]:
     return piece.entry.owner.rows(piece.entry.part, piece.start, piece.stop)
+RunBatch: TypeAlias = Callable[[Stage, Batch[Ticket], Tally, float], list[Delivery]]
+
+

@@ -180,6 +180,9 @@ class Prepared:
         alone = not self.queued and self.sequences is None and not self._caches
         self.cheap = alone and average < CHEAP_SECONDS
 
+    def failed(self, fault: Fault | None) -> None:
+        """Be told of a request that failed, or that its caller has taken back."""
+
     def started(self, seconds: float) -> None:
         """Note how long a request took to reach its first queue."""
         self.start_seconds = _mean(self.start_seconds, seconds)

@@ -9,6 +9,9 @@ from typing import NamedTuple
 from ..compiler.plan import Place
 from ..stdlib.op import Item
 
+if TYPE_CHECKING:
+    from .observe.trace import Trace
+
 
 class Code(Enum):
     """Kinds of failure; the front ends map them to HTTP and gRPC status in one table each."""
@@ -28,7 +31,8 @@ class Fault(Exception):
     """A failed request. `stage`, `item` and `place` say where, when a stage is to blame.
     `retry_after` is in how many seconds it had better be tried again, where that is known.
 
-    `message` is for the caller and holds no internals; `detail` is for the log.
+    `message` is for the caller and holds no internals; `detail` is for the log. `trace` is that of
+    the request where one was asked for.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Fault(Exception):
         self.detail, self.retry_after = detail, retry_after
         super().__init__(message)
 
+        self.trace: Trace | None = None
     def __str__(self) -> str:
         where = [f"pipeline `{self.pipeline}`"] if self.pipeline else []
         where += [f"stage `{self.stage}`"] if self.stage else []
@@ -56,8 +61,8 @@ class Fault(Exception):
         return f"{', '.join(where)}: {self.message}" if where else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        # without its cause and traceback: those hold frames and whatever a stage raised
-        return _restored, (type(self), self.args, self.__dict__)
+        # without its cause, traceback and trace: those hold frames and whatever a stage raised
+        return _restored, (type(self), self.args, {**self.__dict__, "trace": None})
 
 
 def _restored(kind: type[Fault], args: tuple[object, ...], fields: dict[str, object]) -> Fault:

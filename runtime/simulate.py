@@ -14,9 +14,12 @@ from ..stdlib.op import Item
 from .admission import Intake
 from .devices.device import Device
 from .flow import Fork
-from .jobs import Advanced, Ended, advance, run_batch
+from .jobs import Advanced, Ended, advance
 from .load import LoadConfig, Stages
 from .metrics import Metrics, Snapshot
+from .observe.batches import run_watched_batch
+from .observe.recording import Recording
+from .observe.watch import Watched
 from .prepared import Prepared, with_caches
 from .request import Code, Fault, Request
 from .rows import size_of
@@ -127,10 +130,18 @@ class Simulation:
         """What is not as it was before the first request."""
         return self._scheduler.leftovers()
 
+    def record(self, request: Request) -> tuple[Outcome, Recording]:
+        """Take in a request that is written down."""
+        pipeline = self._pipelines[request.pipeline]
+        recording = Recording(pipeline.plan, lambda: self.now, values=True, request_id=request.id)
+        return self._submit(request, Watched(pipeline, recording)), recording
+
     def submit(self, request: Request) -> Outcome:
         """Take in a request at this moment; one that is refused has its fault at once."""
+        return self._submit(request, self._pipelines[request.pipeline])
+
+    def _submit(self, request: Request, pipeline: Prepared) -> Outcome:
         outcome = Outcome()
-        pipeline = self._pipelines[request.pipeline]
         columns = pipeline.accept(request.inputs)
         block, presenters = pipeline.wanted(request.outputs)
         flow, turn = pipeline.start(columns, block), None
@@ -239,7 +250,9 @@ class Simulation:
         if isinstance(job, Run):
             name, rows = job.queue.stage.name, job.batch.rows
             self.runs.append((self.now, name, rows))
-            deliveries = run_batch(job.queue.stage, job.batch, tally, self.now)
+            deliveries = run_watched_batch(
+                lambda: self.now, job.queue.stage, job.batch, tally, self.now
+            )
             self._later(self._cost(name, rows), lambda: self._deliver(job, deliveries))
             return
         if isinstance(job, End):
@@ -288,6 +301,10 @@ class Simulation:
             return
         task.leave(not isinstance(outcome, Fault))
         self._scheduler.in_flight -= 1
+        if isinstance(outcome, Fault):
+            task.pipeline.failed(outcome)
+        else:
+            task.pipeline.measured(task.busy)
         receiver = task.answer
         if isinstance(receiver, Outcome):
             receiver.at = self.now

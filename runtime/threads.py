@@ -12,7 +12,7 @@ from functools import partial
 
 from ..stdlib.op import Item
 from .flow import Fork
-from .jobs import Ended, advance, run_batch
+from .jobs import Ended, RunBatch, advance, run_batch
 from .metrics import Metrics, Tally
 from .request import Code, Fault
 from .scheduler import End, Job, Run, Scheduler, Start
@@ -32,9 +32,10 @@ class Workers:
         clock: Callable[[], float],
         count: int,
         sequences: Sequence[Sequences] = (),
+        run_batch: RunBatch = run_batch,
     ) -> None:
         self._scheduler, self._metrics, self._clock = scheduler, metrics, clock
-        self._sequences = sequences
+        self._sequences, self.run_batch = sequences, run_batch
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._limit = threading.Condition(self._lock)
@@ -130,6 +131,7 @@ class Workers:
                 return False
         # before it is no more in flight, so that an engine that is drained has counted all
         self._metrics.tally().pipelines[task.pipeline.index].fail(Code.CANCELLED.value)
+        task.pipeline.failed(None)
         task.leave(False)
         with self._lock:
             self._answered()
@@ -197,7 +199,7 @@ class Workers:
 
     def _do(self, job: Job, tally: Tally) -> None:
         if isinstance(job, Run):
-            deliveries = run_batch(job.queue.stage, job.batch, tally, self._clock())
+            deliveries = self.run_batch(job.queue.stage, job.batch, tally, self._clock())
             with self._lock:
                 now = self._clock()
                 self._scheduler.ran(job)
@@ -311,6 +313,7 @@ def count_outcome(tally: Tally, task: Task, outcome: "dict[str, Item] | Fault", 
     cell = tally.pipelines[task.pipeline.index]
     if isinstance(outcome, Fault):
         cell.end(outcome)
+        task.pipeline.failed(outcome)
         return
     cell.successes += 1
     cell.duration += now - task.admitted

@@ -23,7 +23,6 @@ from .pipeline import Pipeline
 from .runtime.engine import Engine, EngineConfig
 from .runtime.load import Progress
 from .runtime.metrics import Snapshot
-from .runtime.record import Record
 from .runtime.repository.counts import Totals, total
 from .runtime.request import RequestError
 from .runtime.shared import Shared
@@ -135,7 +134,8 @@ class App:
     def __getattr__(self, name: str) -> Pipeline:
         raise AttributeError(self._unknown(name))
 
-    def __call__(self, **inputs: Any) -> Record:  # Any: values that the signature checks
+    # Any: values that the signature checks, and what `Pipeline` gives for them
+    def __call__(self, **inputs: Any) -> Any:
         if len(self._pipelines) != 1:
             known = ", ".join(self._pipelines)
             raise RequestError(f"the plan has several pipelines ({known}); say which")

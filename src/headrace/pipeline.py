@@ -4,53 +4,21 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, overload
 from uuid import uuid4
 
+from .bound import Bound, Traced
 from .loaded import Loaded
 from .runtime.accept import show_signature
-from .runtime.record import Record, record_type
+from .runtime.observe.recording import Recording
+from .runtime.observe.trace import Trace
+from .runtime.record import Record
 from .runtime.request import EngineClosed, InSequence, RequestError
 from .runtime.streams import Stream
 from .sequence import Sequence
 from .stdlib.op import Item
 
-OPTIONS = ("timeout", "outputs", "priority")
 Started = TypeVar("Started")
-
-_KEPT = 32  # types of results for different `outputs`
-
-
-class Bound:
-    """A pipeline of a plan that is loaded; `own` are its inputs that are called as an option is."""
-
-    __slots__ = ("_narrowed", "engine", "loaded", "own", "prepared", "record")
-
-    def __init__(self, name: str, loaded: Loaded) -> None:
-        self.loaded, self.engine = loaded, loaded.engine
-        self.prepared = self.engine.pipeline(name)
-        plan = self.prepared.plan
-        self.record = record_type(name, [field.name for field in plan.results])
-        self.own = {parameter.field.name for parameter in plan.parameters}.intersection(OPTIONS)
-        self._narrowed: dict[tuple[str, ...], type[Record]] = {}
-
-    def deadline(self, timeout: Any) -> float | None:  # Any: as in a call
-        """Return when a time limit that begins now is over."""
-        return None if timeout is None else self.engine.config.clock() + timeout
-
-    def make(self, wanted: tuple[str, ...] | None, answer: Mapping[str, Item]) -> Record:
-        """Return an answer as callers see it."""
-        if wanted is None:
-            return self.record(answer.values())
-        made = self._narrowed.get(wanted) or record_type(self.prepared.plan.name, wanted)
-        if len(self._narrowed) < _KEPT:
-            self._narrowed[wanted] = made
-        return made(answer.values())
-
-    def keeps(self, sequence: InSequence) -> bool:
-        """Whether that sequence lives here."""
-        kept = self.prepared.sequences
-        return kept is not None and kept.knows(sequence.id)
 
 
 class Pipeline:
@@ -74,96 +42,246 @@ class Pipeline:
         """Let nothing more go to a plan on which nothing lives any more."""
         self._finishing = tuple(one for one in self._finishing if one.loaded is not loaded)
 
+    @overload
     def __call__(
         self,
         *,
+        trace: Literal[True],
         timeout: Any = None,  # Any: an input of that name may be of any type
         outputs: Any = None,  # Any: likewise
         **inputs: Any,  # Any: values that the signature checks
-    ) -> Record:
+    ) -> Traced: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        timeout: Any = None,  # Any: as above
+        outputs: Any = None,  # Any: likewise
+        trace: Literal[False] | None = None,
+        **inputs: Any,  # Any: likewise
+    ) -> Record: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        timeout: Any = None,  # Any: as above
+        outputs: Any = None,  # Any: likewise
+        trace: Any,  # Any: an input of that name
+        **inputs: Any,  # Any: likewise
+    ) -> Any: ...  # Any: as above
+    def __call__(
+        self,
+        *,
+        timeout: Any = None,  # Any: as above
+        outputs: Any = None,  # Any: likewise
+        trace: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> Record | Traced:
         """Answer in this thread; raises Fault, and RequestError when the inputs do not fit.
 
         `timeout` in seconds from now; `outputs` names the results that are wanted, so that what
-        feeds only others does not run. An input that has the name of an option is the input.
+        feeds only others does not run. With `trace` True the answer is a pair, of it and of a Trace
+        with every value and its times; a Fault has it too. An input that has the name of an option
+        is the input.
         """
-        if timeout is None and outputs is None:
+        if timeout is None and outputs is None and trace is None:
             bound = self._bound
             try:
                 return bound.record(bound.engine.run(bound.prepared, inputs).values())
             except EngineClosed:
                 if bound is self._bound:
                     raise
-        return self.call_in(None, inputs, timeout, outputs)
+        return self.call_in(None, inputs, timeout, outputs, trace)
 
+    @overload
+    def submit(
+        self,
+        *,
+        trace: Literal[True],
+        timeout: Any = None,  # Any: as in a call
+        outputs: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> "Future[Traced]": ...
+    @overload
     def submit(
         self,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
         priority: Any = None,  # Any: likewise
+        trace: Literal[False] | None = None,
         **inputs: Any,  # Any: likewise
-    ) -> "Future[Record]":
+    ) -> "Future[Record]": ...
+    @overload
+    def submit(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        outputs: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        trace: Any,  # Any: an input of that name
+        **inputs: Any,  # Any: likewise
+    ) -> Any: ...  # Any: as above
+    def submit(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        outputs: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        trace: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> "Future[Any]":  # Any: a Record, or with `trace` a pair of it and a Trace
         """Answer in a worker thread; rows of different requests meet where the schedule says so.
 
         `priority` 1 is the highest and the default. Raises at once what a call would raise before
         it runs, and Fault OVERLOADED when too many wait.
         """
-        return self.submit_in(None, inputs, timeout, outputs, priority)
+        return self.submit_in(None, inputs, timeout, outputs, priority, trace)
 
+    @overload
+    async def aio(
+        self,
+        *,
+        trace: Literal[True],
+        timeout: Any = None,  # Any: as in a call
+        outputs: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> Traced: ...
+    @overload
     async def aio(
         self,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
         priority: Any = None,  # Any: likewise
+        trace: Literal[False] | None = None,
         **inputs: Any,  # Any: likewise
-    ) -> Record:
+    ) -> Record: ...
+    @overload
+    async def aio(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        outputs: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        trace: Any,  # Any: an input of that name
+        **inputs: Any,  # Any: likewise
+    ) -> Any: ...  # Any: as above
+    async def aio(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        outputs: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        trace: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> Record | Traced:
         """As `submit`, awaited; cancelling the awaiting task cancels the request."""
-        return await asyncio.wrap_future(
-            self.submit(timeout=timeout, outputs=outputs, priority=priority, **inputs)
-        )
+        pending = self.submit_in(None, inputs, timeout, outputs, priority, trace)
+        return await asyncio.wrap_future(pending)
 
+    @overload
+    def stream(
+        self,
+        *,
+        trace: Literal[True],
+        timeout: Any = None,  # Any: as in a call
+        **inputs: Any,  # Any: likewise
+    ) -> tuple[Iterator[Record], Trace]: ...
+    @overload
     def stream(
         self,
         *,
         timeout: Any = None,  # Any: as in a call
+        trace: Literal[False] | None = None,
         **inputs: Any,  # Any: likewise
-    ) -> Iterator[Record]:
+    ) -> Iterator[Record]: ...
+    @overload
+    def stream(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        trace: Any,  # Any: an input of that name
+        **inputs: Any,  # Any: likewise
+    ) -> Any: ...  # Any: as above
+    def stream(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        trace: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> Iterator[Record] | tuple[Iterator[Record], Trace]:
         """Answer in this thread, with one record for each `emit`, made when it is asked for.
 
         Raises RequestError at once, and Fault where it happens. To stop early is to stop asking.
+        With `trace` True it is a pair, of the records and of a Trace that grows as they are read.
         """
-        return self.stream_in(None, inputs, timeout)
+        recording = self.recording(inputs, trace)
+        records = self.stream_in(None, inputs, timeout, recording)
+        return records if recording is None else (records, Trace(recording))
 
     def stream_in(
         self,
         sequence: InSequence | None,
         inputs: dict[str, Any],  # Any: values that the signature checks
         timeout: Any,  # Any: as in a call
+        recording: Recording | None,
     ) -> Iterator[Record]:
         """Answer a request, of a sequence or of none, one record after the other."""
-        timeout, _, _ = self._options(inputs, timeout, None, None)
+        timeout, _, _, _ = self._options(inputs, timeout, None, None, None)
 
         def start(bound: Bound) -> Iterator[Record]:
-            deadline = bound.deadline(timeout)
-            emitted = bound.engine.stream(bound.prepared, inputs, deadline, sequence)
+            deadline, engine = bound.deadline(timeout), bound.engine
+            emitted = engine.stream(bound.ready(engine, recording), inputs, deadline, sequence)
             return (bound.record(one.values()) for one in emitted)
 
         return self._started(sequence, start)
 
+    @overload
+    def aio_stream(
+        self,
+        *,
+        trace: Literal[True],
+        timeout: Any = None,  # Any: as in a call
+        priority: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> tuple[AsyncGenerator[Record], Trace]: ...
+    @overload
     def aio_stream(
         self,
         *,
         timeout: Any = None,  # Any: as in a call
         priority: Any = None,  # Any: likewise
+        trace: Literal[False] | None = None,
         **inputs: Any,  # Any: likewise
-    ) -> AsyncGenerator[Record]:
+    ) -> AsyncGenerator[Record]: ...
+    @overload
+    def aio_stream(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        priority: Any = None,  # Any: likewise
+        trace: Any,  # Any: an input of that name
+        **inputs: Any,  # Any: likewise
+    ) -> Any: ...  # Any: as above
+    def aio_stream(
+        self,
+        *,
+        timeout: Any = None,  # Any: as in a call
+        priority: Any = None,  # Any: likewise
+        trace: Any = None,  # Any: likewise
+        **inputs: Any,  # Any: likewise
+    ) -> AsyncGenerator[Record] | tuple[AsyncGenerator[Record], Trace]:
         """As `stream`, in worker threads, for `async for`.
 
         Few records wait for a reader that is slower; leaving the loop drops the request once the
         iterator is closed.
         """
-        return self.aio_stream_in(None, inputs, timeout, priority)
+        recording = self.recording(inputs, trace)
+        records = self.aio_stream_in(None, inputs, timeout, priority, recording)
+        return records if recording is None else (records, Trace(recording))
 
     async def aio_stream_in(
         self,
@@ -171,15 +289,16 @@ class Pipeline:
         inputs: dict[str, Any],  # Any: values that the signature checks
         timeout: Any,  # Any: as in a call
         priority: Any,  # Any: likewise
+        recording: Recording | None,
     ) -> AsyncGenerator[Record]:
         """Answer a request, of a sequence or of none, in worker threads, for `async for`."""
-        timeout, _, priority = self._options(inputs, timeout, None, priority)
+        timeout, _, priority, _ = self._options(inputs, timeout, None, priority, None)
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
 
         def start(bound: Bound) -> Stream[Record]:
             engine = bound.loaded.workers()
             return engine.open_stream(
-                engine.pipeline(self.__name__),
+                bound.ready(engine, recording),
                 inputs,
                 partial(bound.make, None),
                 partial(loop.call_soon_threadsafe, ready.set),
@@ -225,15 +344,20 @@ class Pipeline:
         inputs: dict[str, Any],  # Any: values that the signature checks
         timeout: Any,  # Any: as in a call
         outputs: Any,  # Any: likewise
-    ) -> Record:
+        trace: Any,  # Any: likewise
+    ) -> Record | Traced:
         """Answer a request, of a sequence or of none, in this thread."""
-        timeout, outputs, _ = self._options(inputs, timeout, outputs, None)
+        timeout, outputs, _, trace = self._options(inputs, timeout, outputs, None, trace)
         wanted = None if outputs is None else _names(outputs)
 
-        def start(bound: Bound) -> Record:
-            deadline = bound.deadline(timeout)
-            answer = bound.engine.run(bound.prepared, inputs, wanted, deadline, sequence)
-            return bound.make(wanted, answer)
+        def start(bound: Bound) -> Record | Traced:
+            deadline, engine = bound.deadline(timeout), bound.engine
+            recording = bound.recording() if trace else None
+            prepared = bound.ready(engine, recording)
+            answer = engine.run(prepared, inputs, wanted, deadline, sequence)
+            if recording is None:
+                return bound.make(wanted, answer)
+            return bound.traced(wanted, Trace(recording), answer)
 
         return self._started(sequence, start)
 
@@ -244,17 +368,24 @@ class Pipeline:
         timeout: Any,  # Any: as in a call
         outputs: Any,  # Any: likewise
         priority: Any,  # Any: likewise
-    ) -> "Future[Record]":
+        trace: Any,  # Any: likewise
+    ) -> "Future[Any]":  # Any: a Record, or with `trace` a pair of it and a Trace
         """Answer a request, of a sequence or of none, in a worker thread."""
-        timeout, outputs, priority = self._options(inputs, timeout, outputs, priority)
+        timeout, outputs, priority, trace = self._options(inputs, timeout, outputs, priority, trace)
         wanted = None if outputs is None else _names(outputs)
 
-        def start(bound: Bound) -> "Future[Record]":
+        def start(bound: Bound) -> "Future[Any]":  # Any: either
             engine = bound.loaded.workers()
+            recording = bound.recording() if trace else None
+            make: Callable[[Mapping[str, Item]], Any] = (  # Any: either
+                partial(bound.make, wanted)
+                if recording is None
+                else partial(bound.traced, wanted, Trace(recording))
+            )
             return engine.dispatch(
-                engine.pipeline(self.__name__),
+                bound.ready(engine, recording),
                 inputs,
-                partial(bound.make, wanted),
+                make,
                 outputs=wanted,
                 deadline=bound.deadline(timeout),
                 priority=priority or 0,
@@ -262,6 +393,15 @@ class Pipeline:
             )
 
         return self._started(sequence, start)
+
+    def recording(
+        self,
+        inputs: dict[str, Any],  # Any: values that the signature checks
+        trace: Any,  # Any: as in a call
+    ) -> Recording | None:
+        """Return what a stream is written down in, where that is asked for."""
+        _, _, _, asked = self._options(inputs, None, None, None, trace)
+        return self._bound.recording() if asked else None
 
     def end_sequence(self, id: int | str) -> None:
         """Forget what is kept for a sequence."""
@@ -302,17 +442,24 @@ class Pipeline:
         timeout: Any,  # Any: as in a call
         outputs: Any,  # Any: likewise
         priority: Any,  # Any: likewise
-    ) -> tuple[Any, Any, Any]:  # Any: likewise
+        trace: Any,  # Any: likewise
+    ) -> tuple[Any, Any, Any, Any]:  # Any: likewise
         """Give back to the inputs what has the name of one."""
         own = self._bound.own
         if not own:
-            return timeout, outputs, priority
-        given = {"timeout": timeout, "outputs": outputs, "priority": priority}
+            return timeout, outputs, priority, _flag(trace)
+        given = {"timeout": timeout, "outputs": outputs, "priority": priority, "trace": trace}
         for name in own:
             if given[name] is not None:
                 inputs[name] = given[name]
                 given[name] = None
-        return given["timeout"], given["outputs"], given["priority"]
+        return given["timeout"], given["outputs"], given["priority"], _flag(given["trace"])
+
+
+def _flag(trace: object) -> bool:
+    if trace is not None and not isinstance(trace, bool):
+        raise TypeError(f"trace is True or False, not {trace!r}")
+    return bool(trace)
 
 
 def _names(outputs: object) -> tuple[str, ...]:

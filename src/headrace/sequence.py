@@ -12,6 +12,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .runtime.observe.recording import Recording
+from .runtime.observe.trace import Trace
 from .runtime.record import Record
 from .runtime.request import InSequence
 
@@ -36,23 +38,25 @@ class Sequence:
         *,
         timeout: Any = None,  # Any: an input of that name may be of any type
         outputs: Any = None,  # Any: likewise
+        trace: Any = None,  # Any: likewise
         **inputs: Any,  # Any: values that the signature checks
-    ) -> Record:
+    ) -> Any:  # Any: a Record, or with `trace` True a pair of it and a Trace
         """Answer in this thread, once earlier calls are done; raises Fault.
 
         A call that fails leaves the state as it was.
         """
-        return self._call(self._next(), inputs, timeout, outputs)
+        return self._call(self._next(), inputs, timeout, outputs, trace)
 
     def last(
         self,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
+        trace: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
-    ) -> Record:
+    ) -> Any:  # Any: a Record, or with `trace` True a pair of it and a Trace
         """Answer as a call, for the last time: then nothing is kept, and the next begins anew."""
-        answer = self._call(replace(self._next(), end=True), inputs, timeout, outputs)
+        answer = self._call(replace(self._next(), end=True), inputs, timeout, outputs, trace)
         self._begun = False
         return answer
 
@@ -62,12 +66,13 @@ class Sequence:
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
         priority: Any = None,  # Any: likewise
+        trace: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
-    ) -> "Future[Record]":
+    ) -> "Future[Any]":  # Any: as of a call
         """Answer in a worker thread, once earlier calls are done."""
         point = self._next()
         try:
-            pending = self._pipeline.submit_in(point, inputs, timeout, outputs, priority)
+            pending = self._pipeline.submit_in(point, inputs, timeout, outputs, priority, trace)
         except Exception:
             self._begun &= not point.start
             raise
@@ -81,41 +86,66 @@ class Sequence:
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
         priority: Any = None,  # Any: likewise
+        trace: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
-    ) -> Record:
+    ) -> Any:  # Any: as of a call
         """As `submit`, awaited; cancelling the awaiting task cancels the request."""
-        return await asyncio.wrap_future(
-            self.submit(timeout=timeout, outputs=outputs, priority=priority, **inputs)
+        pending = self.submit(
+            timeout=timeout, outputs=outputs, priority=priority, trace=trace, **inputs
         )
+        return await asyncio.wrap_future(pending)
 
     def stream(
         self,
         *,
         timeout: Any = None,  # Any: as in a call
+        trace: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
-    ) -> Iterator[Record]:
+    ) -> Any:  # Any: records, or with `trace` True a pair of them and a Trace
         """Answer in this thread, with one record for each `emit`, made when it is asked for.
 
         Its turn is from the first that is asked for to the end; what is left earlier changes no
         state.
         """
+        recording = self._pipeline.recording(inputs, trace)
+        records = self._stream(inputs, timeout, recording)
+        return records if recording is None else (records, Trace(recording))
+
+    def _stream(
+        self,
+        inputs: dict[str, Any],  # Any: values that the signature checks
+        timeout: Any,  # Any: as in a call
+        recording: Recording | None,
+    ) -> Iterator[Record]:
         point = self._next()
         try:
-            yield from self._pipeline.stream_in(point, inputs, timeout)
+            yield from self._pipeline.stream_in(point, inputs, timeout, recording)
         except BaseException:
             self._begun &= not point.start
             raise
 
-    async def aio_stream(
+    def aio_stream(
         self,
         *,
         timeout: Any = None,  # Any: as in a call
         priority: Any = None,  # Any: likewise
+        trace: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
-    ) -> AsyncIterator[Record]:
+    ) -> Any:  # Any: as of `stream`
         """As `stream`, in worker threads, for `async for`."""
+        recording = self._pipeline.recording(inputs, trace)
+        records = self._aio_stream(inputs, timeout, priority, recording)
+        return records if recording is None else (records, Trace(recording))
+
+    async def _aio_stream(
+        self,
+        inputs: dict[str, Any],  # Any: values that the signature checks
+        timeout: Any,  # Any: as in a call
+        priority: Any,  # Any: likewise
+        recording: Recording | None,
+    ) -> AsyncIterator[Record]:
         point = self._next()
-        records = self._pipeline.aio_stream_in(point, inputs, timeout, priority)
+        records = self._pipeline.aio_stream_in(point, inputs, timeout, priority, recording)
         try:
             async with aclosing(records):
                 async for record in records:
@@ -145,9 +175,10 @@ class Sequence:
         inputs: dict[str, Any],  # Any: values that the signature checks
         timeout: Any,  # Any: as in a call
         outputs: Any,  # Any: likewise
-    ) -> Record:
+        trace: Any,  # Any: likewise
+    ) -> Any:  # Any: as of a call
         try:
-            return self._pipeline.call_in(point, inputs, timeout, outputs)
+            return self._pipeline.call_in(point, inputs, timeout, outputs, trace)
         except Exception:
             self._begun &= not point.start
             raise
@@ -157,6 +188,6 @@ class Sequence:
         self._begun = True
         return point
 
-    def _started(self, pending: "Future[Record]") -> None:
+    def _started(self, pending: "Future[Any]") -> None:  # Any: whatever it gives
         if pending.cancelled() or pending.exception() is not None:
             self._begun = False
