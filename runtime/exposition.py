@@ -124,7 +124,7 @@ def _microseconds(seconds: float) -> int:
 
 _COUNTERS: tuple[tuple[str, str, Callable[[PipelineCounts], int]], ...] = (
     ("request_success", "Requests answered", lambda p: p.successes),
-    ("count", "Inferences: requests answered", lambda p: p.successes),
+    ("count", "Inferences: rows of requests answered", lambda p: p.inferences),
     ("exec_count", "Runs of the pipeline", lambda p: p.successes),
     (
         "request_duration_us",

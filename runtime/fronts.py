@@ -22,10 +22,13 @@ from starlette.types import ASGIApp
 from .exposition import metrics_app
 from .grpc.aio import AioCarrier
 from .grpc.call import Methods
-from .grpc.health import health_methods
+from .grpc.health import HEALTH, health_methods
+from .grpc.methods import SERVICE as INFERENCE
 from .grpc.methods import inference_methods
+from .grpc.reflection import reflection_methods
 from .http import HttpFront
 from .http_protocol import LimitedProtocol
+from .protocols.operations import all_operations
 from .server_config import Carrier, ServerConfig
 from .service import Service
 
@@ -52,8 +55,13 @@ class Fronts:
     def __init__(self, service: Service, config: ServerConfig, server_version: str) -> None:
         """Raises OSError when a port is taken."""
         self._config, self._until = config, 0.0
-        self._methods = inference_methods(service, server_version) | health_methods(service)
-        self._http = HttpFront(service, server_version)
+        operations = all_operations(server_version)
+        self._methods = (
+            inference_methods(service, operations)
+            | health_methods(service)
+            | reflection_methods((INFERENCE, HEALTH))
+        )
+        self._http = HttpFront(service, operations)
         self._metrics = metrics_app(service.repository)
         started: Future[Addresses] = Future()
         self._loop = uvloop.new_event_loop()
@@ -177,7 +185,9 @@ async def _grpc(
         await behind.start()
         with ExitStack() as opened:
             try:
-                native = NativeCarrier(address, methods, config.grpc_io_threads, fallback)
+                native = NativeCarrier(
+                    address, methods, config.grpc_io_threads, fallback, config.limits.body
+                )
                 opened.callback(native.close)  # last: the answers of streams go through it
                 yield _address(config.host, native.port)
             finally:

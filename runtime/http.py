@@ -3,22 +3,20 @@
 Inference is taken straight from ASGI, before any routing; everything else is in `http_routes.py`.
 """
 
-import asyncio
-import math
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
 
-import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from .awaiting import wait_until_done
-from .compression import BodyTooLarge, CodingError, compress, decompress
-from .http_routes import STATUS, routes
+from .compression import BodyTooLarge, compress
+from .http_body import NO_TEXTS, GoneError, as_texts, done_before_disconnect, whole_body
+from .http_routes import routes
+from .http_status import STATUS, TOO_LARGE, error_body, error_headers
 from .protocols.json_codec import decode_body, encode_body
-from .request import RequestError, Response
+from .protocols.operation import Operation
+from .request import RequestError
 from .service import Service, explain
 
-_TOO_LARGE = 413
 _JSON = (b"content-type", b"application/json")
 _BINARY = (b"content-type", b"application/octet-stream")
 
@@ -26,10 +24,9 @@ _BINARY = (b"content-type", b"application/octet-stream")
 class HttpFront:
     """The ASGI application."""
 
-    def __init__(self, service: Service, version: str) -> None:
-        """`version` is the server's, for its metadata."""
+    def __init__(self, service: Service, operations: Sequence[Operation]) -> None:
         self._service = service
-        self._routes = routes(service, version)
+        self._routes = routes(service, operations)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http" and scope["method"] == "POST":
@@ -48,46 +45,46 @@ class HttpFront:
         request_id = ""
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
-            limits = self._service.limits
+            service, texts = self._service, NO_TEXTS
+            if service.reads_headers:
+                texts = as_texts(headers)
+            extras, limits = service.extras(texts), service.limits
             message = await receive()
             body = message.get("body", b"")
             if message.get("more_body") or b"content-encoding" in headers:
-                body = await _whole_body(message, receive, headers, limits.body)
+                body = await whole_body(message, receive, headers, limits.body)
             if len(body) > limits.body:
                 raise BodyTooLarge(f"the body has more than {limits.body} bytes")
             json_length = headers.get(b"inference-header-content-length")
-            model = self._service.find(name, version)
-            request, binary = decode_body(
+            model = service.find(name, version)
+            request, deliveries = decode_body(
                 model,
                 body,
                 None if json_length is None else _number(json_length),
                 limits,
-                self._service.now(),
+                service.now(),
+                extras,
             )
             request_id = request.id
-            model, outcome = self._service.begin(model, request, version)
+            if texts:
+                request = service.with_headers(request, texts)
+            model, outcome = service.begin(model, request, version)
             if isinstance(outcome, Future):
-                if not await _done_before_disconnect(outcome, receive):
-                    return
+                await done_before_disconnect(outcome, receive)
                 outcome = outcome.result().outputs
-            body, json_length = encode_body(model, request_id, outcome, binary)
-        except _GoneError:
+            body, json_length = encode_body(model, request_id, outcome, deliveries)
+        except GoneError:
             return
         except BodyTooLarge as error:
-            start, end = _answer(_TOO_LARGE, _error(str(error)))
+            start, end = _answer(TOO_LARGE, error_body(str(error)))
         except Exception as error:
             fault = explain(error, request_id)
-            start, end = _answer(
-                STATUS[fault.code], _error(fault.message), retry_after=fault.retry_after
-            )
+            start, end = _answer(STATUS[fault.code], error_body(fault.message))
+            start["headers"] += error_headers(fault)
         else:
             start, end = _answer(200, body, json_length, headers.get(b"accept-encoding"))
         await send(start)
         await send(end)
-
-
-class _GoneError(Exception):
-    """The client went away while it was sending."""
 
 
 def _number(value: bytes) -> int:
@@ -96,53 +93,11 @@ def _number(value: bytes) -> int:
     return int(value)
 
 
-async def _whole_body(
-    message: Message, receive: Receive, headers: Mapping[bytes, bytes], limit: int
-) -> bytes:
-    """Return the body that begins with `message`, its coding undone."""
-    length = headers.get(b"content-length", b"")
-    if length.isdigit() and int(length) > limit:
-        raise BodyTooLarge(f"the body has {int(length)} bytes, the limit is {limit}")
-    parts = bytearray(message.get("body", b""))
-    while message.get("more_body", False):
-        message = await receive()
-        parts += message.get("body", b"")
-        if len(parts) > limit:
-            raise BodyTooLarge(f"the body has more than {limit} bytes")
-    if message["type"] == "http.disconnect":
-        raise _GoneError
-    coding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
-    if coding == "identity":
-        return bytes(parts)
-    try:
-        return decompress(bytes(parts), coding, limit)
-    except CodingError as error:
-        raise RequestError(str(error)) from None
-
-
-async def _done_before_disconnect(future: Future[Response], receive: Receive) -> bool:
-    """Wait for the answer or for the client to go away, which cancels the request."""
-    done = asyncio.ensure_future(wait_until_done(future))
-    gone = asyncio.ensure_future(_disconnected(receive))
-    try:
-        await asyncio.wait((done, gone), return_when=asyncio.FIRST_COMPLETED)
-        return done.done()
-    finally:
-        done.cancel()
-        gone.cancel()
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 def _answer(
     status: int,
     body: bytes,
     json_length: int | None = None,
     accepted: bytes | None = None,
-    retry_after: float | None = None,
 ) -> tuple[Message, Message]:
     """Return the two messages of an answer."""
     headers: list[tuple[bytes, bytes]] = [_JSON if json_length is None else _BINARY]
@@ -152,14 +107,8 @@ def _answer(
         body, coding = compress(body, accepted)
         if coding is not None:
             headers.append((b"content-encoding", coding))
-    if retry_after is not None:  # whole seconds, says RFC 9110
-        headers.append((b"retry-after", b"%d" % max(1, math.ceil(retry_after))))
     headers.append((b"content-length", b"%d" % len(body)))
     return (
         {"type": "http.response.start", "status": status, "headers": headers},
         {"type": "http.response.body", "body": body},
     )
-
-
-def _error(message: str) -> bytes:
-    return msgspec.json.encode({"error": message})

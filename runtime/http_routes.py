@@ -1,8 +1,7 @@
-"""HTTP: the routes that are not inference, and the status of each kind of failure."""
+"""HTTP: a route for each operation but inference, which goes a shorter way."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 from starlette.applications import Starlette
@@ -11,107 +10,111 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .protocols.ext.model_configuration import model_config
-from .protocols.metadata import model_metadata, server_metadata
-from .protocols.models import Model
-from .request import Code, Fault
+from .access import Access
+from .awaiting import wait_until_done
+from .compression import BodyTooLarge, compress
+from .http_body import GoneError, request_body
+from .http_generate import generate, generate_stream
+from .http_status import STATUS, TOO_LARGE, error_body, error_headers
+from .protocols.ext.generate import GENERATE, GENERATE_STREAM
+from .protocols.operation import Arguments, Later, Operation
+from .request import Code, RequestError
 from .service import Service, explain
 
-STATUS: Mapping[Code, int] = MappingProxyType(
-    {
-        Code.INVALID: 400,
-        Code.NOT_FOUND: 404,
-        Code.OVERLOADED: 503,
-        Code.UNAVAILABLE: 503,
-        Code.DEADLINE: 503,
-        Code.CANCELLED: 499,
-        Code.UNSUPPORTED: 501,
-        Code.FAILED: 500,
-        Code.INTERNAL: 500,
-    }
-)
-
-# Routes of extensions that are not served; that they are known makes it 501 and not 404.
-_UNSERVED = (
-    "/v2/models/stats",
-    "/v2/models/{name}/stats",
-    "/v2/models/{name}/versions/{version}/stats",
-    "/v2/models/{name}/generate",
-    "/v2/models/{name}/versions/{version}/generate",
-    "/v2/models/{name}/generate_stream",
-    "/v2/models/{name}/versions/{version}/generate_stream",
-    "/v2/models/{name}/trace/setting",
-    "/v2/trace/setting",
-    "/v2/logging",
-    "/v2/repository/{rest:path}",
-    "/v2/systemsharedmemory/{rest:path}",
-    "/v2/cudasharedmemory/{rest:path}",
-)
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def routes(service: Service, version: str) -> Starlette:
+def routes(service: Service, operations: Sequence[Operation]) -> Starlette:
     """Return the application for everything but inference."""
+    own_way = {GENERATE: generate, GENERATE_STREAM: generate_stream}
 
-    async def live(_: Request) -> Response:
-        return Response()
+    def endpoint(operation: Operation) -> Endpoint | None:
+        respond = own_way.get(operation)
+        if respond is not None:
+            return _guarded(service, operation, lambda request: respond(service, request))
+        return None if operation.answer is None else _answering(service, operation)
 
-    async def ready(_: Request) -> Response:
-        return _readiness(service.ready)
-
-    async def server(_: Request) -> Response:
-        return _json(server_metadata(version))
-
-    async def metadata(request: Request) -> Response:
-        model = _model(service, request)
-        return _json(model_metadata(model, service.versions(model.name)))
-
-    async def model_ready(request: Request) -> Response:
-        path = request.path_params
-        return _readiness(service.model_ready(path["name"], path.get("version", "")))
-
-    async def config(request: Request) -> Response:
-        return _json(model_config(_model(service, request)))
-
-    of_model = {"": metadata, "/ready": model_ready, "/config": config}
     return Starlette(
         routes=[
-            Route("/v2", server),
-            Route("/v2/health/live", live),
-            Route("/v2/health/ready", ready),
-            *(Route(path, _unserved, methods=["GET", "POST"]) for path in _UNSERVED),
-            *(
-                Route(f"/v2/models/{{name}}{version}{suffix}", endpoint)
-                for version in ("", "/versions/{version}")
-                for suffix, endpoint in of_model.items()
-            ),
+            Route(path, made, methods=[method])
+            for operation in operations
+            if (made := endpoint(operation)) is not None
+            for method, path in operation.routes
         ],
-        exception_handlers={Fault: _on_fault, HTTPException: _on_http_exception},
+        exception_handlers={HTTPException: _on_http_exception},
     )
 
 
-def _model(service: Service, request: Request) -> Model:
-    path = request.path_params
-    return service.find(path["name"], path.get("version", ""))
+def _guarded(service: Service, operation: Operation, respond: Endpoint) -> Endpoint:
+    """Return what asks whether the caller may, and turns what goes wrong to a status."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            service.policy.require(operation.access, request.headers.get("authorization"))
+            return await respond(request)
+        except GoneError:
+            return Response(status_code=STATUS[Code.CANCELLED])
+        except BodyTooLarge as error:
+            return _error(TOO_LARGE, str(error))
+        except Exception as error:
+            fault = explain(error, getattr(request.state, "request_id", ""))
+            answer = _error(STATUS[fault.code], fault.message)
+            answer.raw_headers += error_headers(fault)
+            return answer
+
+    return handle
 
 
-def _readiness(ready: bool) -> Response:
-    return Response(status_code=200 if ready else STATUS[Code.UNAVAILABLE])
+def _answering(service: Service, operation: Operation) -> Endpoint:
+    """Return what answers an operation with JSON, and a probe with a status alone."""
+    answer = operation.answer
+    assert answer is not None
+
+    async def respond(request: Request) -> Response:
+        caller = service.policy.require(operation.access, request.headers.get("authorization"))
+        found = answer(service, await _arguments(request, service.limits.body), caller)
+        if isinstance(found, Later):
+            await wait_until_done(found.future)
+            found = found.finish(found.future)
+        if operation.access is Access.PROBE:
+            good = all(found.values())
+            return Response(status_code=200 if good else STATUS[Code.UNAVAILABLE])
+        return _json(found, request.headers.get("accept-encoding"))
+
+    return _guarded(service, operation, respond)
 
 
-async def _unserved(request: Request) -> Response:
-    raise Fault(Code.UNSUPPORTED, f"{request.scope['path']!a} belongs to an extension not served")
+async def _arguments(request: Request, limit: int) -> Arguments:
+    """Return the members of the body and the names in the path, which go before."""
+    members: Mapping[str, Any] = {}  # Any: JSON
+    body = await request_body(request, limit) if request.method == "POST" else b""
+    if body.strip():
+        try:
+            members = _OBJECTS.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RequestError(f"the body is no JSON object: {error}") from None
+    return {**members, **request.path_params}
 
 
-def _json(content: dict[str, Any], status: int = 200) -> Response:  # Any: JSON
-    return Response(msgspec.json.encode(content), status, media_type="application/json")
+_OBJECTS = msgspec.json.Decoder(dict[str, Any])  # Any: JSON
 
 
-async def _on_fault(_: Request, error: Exception) -> Response:
-    fault = explain(error)
-    return _json({"error": fault.message}, STATUS[fault.code])
+def _json(content: Any, accepted: str | None) -> Response:  # Any: JSON
+    body = b"" if content is None else msgspec.json.encode(content)
+    coding = None
+    if accepted is not None:
+        body, coding = compress(body, accepted.encode("latin-1"))
+    answer = Response(body, media_type="application/json")
+    if coding is not None:
+        answer.raw_headers.append((b"content-encoding", coding))
+    return answer
+
+
+def _error(status: int, message: str) -> Response:
+    return Response(error_body(message), status, media_type="application/json")
 
 
 async def _on_http_exception(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else STATUS[Code.INTERNAL]
     text = error.detail if isinstance(error, HTTPException) else "internal error in headrace"
-    return _json({"error": text}, status)
+    return _error(status, text)

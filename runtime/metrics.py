@@ -40,17 +40,34 @@ class StageCell:
 
 
 class PipelineCell:
-    """One thread's counts of one pipeline."""
+    """One thread's counts of one pipeline. `rows` and `row_seconds` are of requests that had
+    another number of rows than one, by that number."""
 
-    __slots__ = ("dropped", "duration", "failures", "fallbacks", "queue", "successes")
+    __slots__ = (
+        "dropped",
+        "duration",
+        "failures",
+        "fallbacks",
+        "queue",
+        "row_seconds",
+        "rows",
+        "successes",
+    )
 
     def __init__(self) -> None:
         self.successes = 0
+        self.rows: dict[int, int] = {}
+        self.row_seconds: dict[int, float] = {}
         self.duration = 0.0
         self.queue = 0.0
         self.failures: dict[str, int] = {}
         self.fallbacks: dict[tuple[str, str], int] = {}
         self.dropped: dict[str, int] = {}
+
+    def count_rows(self, rows: int, seconds: float) -> None:
+        """Note of a successful request, counted apart, that it had so many rows."""
+        self.rows[rows] = self.rows.get(rows, 0) + 1
+        self.row_seconds[rows] = self.row_seconds.get(rows, 0.0) + seconds
 
     def fall_back(self, place: str, code: str) -> None:
         """Count one row of a `try` that went to its `else`, and why."""
@@ -106,7 +123,8 @@ class PipelineCounts:
     spent waiting to start; `failures` maps a code to its count, `fallbacks` the place
     of a `try` and the code of the fault to the rows that went to its `else`. `dropped` counts
     requests given up before their deadline, as they could not have been answered by then, by the
-    stage that they waited for ("" before they were started)."""
+    stage that they waited for ("" before they were started). `rows` are successful requests by
+    their rows, where those were not one, and `row_seconds` the time of them."""
 
     name: str
     successes: int = 0
@@ -118,6 +136,22 @@ class PipelineCounts:
     cache_hits: int = 0
     cache_misses: int = 0
     dropped: dict[str, int] = field(default_factory=dict[str, int])
+    rows: dict[int, int] = field(default_factory=dict[int, int])
+    row_seconds: dict[int, float] = field(default_factory=dict[int, float])
+
+    @property
+    def inferences(self) -> int:
+        """Rows of successful requests, one for each where there is no batch."""
+        return self.successes + sum((rows - 1) * count for rows, count in self.rows.items())
+
+    @property
+    def by_rows(self) -> dict[int, tuple[int, float]]:
+        """Successful requests by their rows: how many, and the time of them."""
+        found = {rows: (count, self.row_seconds[rows]) for rows, count in self.rows.items()}
+        single = self.successes - sum(self.rows.values())
+        if single:
+            found[1] = (single, self.duration_seconds - sum(self.row_seconds.values()))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +227,8 @@ def _pipeline(name: str, cells: Sequence[PipelineCell], pending: int) -> Pipelin
         pending,
         _sum([dict(cell.fallbacks) for cell in cells]),
         dropped=_sum([dict(cell.dropped) for cell in cells]),
+        rows=_sum([dict(cell.rows) for cell in cells]),
+        row_seconds=_sum_seconds([dict(cell.row_seconds) for cell in cells]),
     )
 
 
@@ -221,4 +257,12 @@ def _sum(counts: Sequence[dict[Key, int]]) -> dict[Key, int]:
     for one in counts:
         for key, count in one.items():
             total[key] = total.get(key, 0) + count
+    return total
+
+
+def _sum_seconds(seconds: Sequence[dict[int, float]]) -> dict[int, float]:
+    total: dict[int, float] = {}
+    for one in seconds:
+        for key, spent in one.items():
+            total[key] = total.get(key, 0.0) + spent
     return total

@@ -23,6 +23,8 @@ class Code(Enum):
     DEADLINE = "deadline"  # the time was up before the answer
     CANCELLED = "cancelled"  # the caller went away
     UNSUPPORTED = "unsupported"  # a part of the protocol that is not served
+    UNAUTHENTICATED = "unauthenticated"  # it takes a token, and none that is known was shown
+    FORBIDDEN = "forbidden"  # it is not this caller's to ask, or nobody's
     FAILED = "failed"  # a stage raised or returned something wrong
     INTERNAL = "internal"  # a bug in headrace
 

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from types import FrameType, TracebackType
 
+from .access import Access, check_exposure
 from .engine import Engine
 from .fronts import Addresses, Fronts
+from .regions import Regions
 from .repository.repository import Repository
 from .server_config import ServerConfig
 from .service import Service
@@ -78,6 +80,8 @@ class Server:
         self._service.set_ready(False)
         ended = self._service.repository.drain(self._grace)
         self._fronts.close(max(0.0, until - time.monotonic()))
+        if self._service.regions is not None:
+            self._service.regions.close()
         return ended
 
 
@@ -88,11 +92,17 @@ def _ignore(_: int, __: FrameType | None) -> None:
 def serve(served: Repository | Sequence[Engine], config: ServerConfig) -> Server:
     """Serve a repository, or all pipelines of some engines; returns when every port is listening.
 
-    Raises OSError when a port is taken, and for engines NoForm when a pipeline's values cannot
-    travel and ValueError when two have one of the same name.
+    Raises OSError when a port is taken, ValueError where callers from elsewhere could change the
+    server without a token, and for engines NoForm when a pipeline's values cannot travel and
+    ValueError when two have one of the same name.
     """
     repository = served if isinstance(served, Repository) else _of_engines(served, config.version)
-    service = Service(repository, config.limits, control=config.control)
+    check_exposure(config.policy, config.host)
+    shared = config.regions is not None and config.policy.serves(Access.MEMORY)
+    regions = Regions(config.regions) if shared and config.regions is not None else None
+    service = Service(
+        repository, config.limits, config.policy, regions, config.labels, config.forwarded
+    )
     fronts = Fronts(service, config, version("headrace"))
     service.set_ready(True)
     return Server(service, fronts, config.grace)

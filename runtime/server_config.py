@@ -1,9 +1,13 @@
 """Where and how a server serves."""
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 
+from .access import DEFAULT, Policy
+from .extras import Labels
 from .protocols.limits import Limits
+from .regions import RegionsConfig
 
 
 class Carrier(Enum):
@@ -30,7 +34,9 @@ class ServerConfig:
 
     `grpc_io_threads` are the native carrier's. `grace` is how many seconds the requests in flight
     have to end when the server stops. `version` is that of engines served without a repository.
-    With `control` callers may load and unload.
+    `policy` says who may do what. `regions` is memory that is shared with clients, where the policy
+    lets them; None is none. Headers whose lower-case names match `forwarded` are parameters of a
+    request. `labels` are the names of classes, by model and output.
     """
 
     host: str = "127.0.0.1"
@@ -43,4 +49,7 @@ class ServerConfig:
     limits: Limits = field(default_factory=Limits)
     grace: float = 30.0
     version: int = 1
-    control: bool = False
+    policy: Policy = DEFAULT
+    regions: RegionsConfig | None = None
+    forwarded: "re.Pattern[str] | None" = None
+    labels: Labels = field(default_factory=dict[str, dict[str, tuple[str, ...]]])

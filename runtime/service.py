@@ -4,14 +4,21 @@ The front ends share one Service. It knows neither HTTP nor gRPC; they know of e
 """
 
 import logging
+import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from ..stdlib.op import Item
+from .access import DEFAULT, Access, Policy
+from .extras import Extras, Labels
+from .protocols.ext.parameters import with_headers
 from .protocols.limits import Limits
 from .protocols.models import Model, unknown_model
 from .protocols.names import shown
+from .regions import Regions
 from .repository.repository import Repository
 from .repository.route import Served
 from .request import Code, EngineClosed, Fault, Request, RequestError, Response
@@ -23,10 +30,25 @@ _LOG = logging.getLogger(__name__)
 class Service:
     """A repository's models. An empty version means whichever the repository gives."""
 
-    def __init__(self, repository: Repository, limits: Limits, *, control: bool = False) -> None:
-        """With `control` callers may load and unload."""
-        self.repository, self.limits, self.control = repository, limits, control
+    def __init__(
+        self,
+        repository: Repository,
+        limits: Limits,
+        policy: Policy = DEFAULT,
+        regions: Regions | None = None,
+        labels: Labels = MappingProxyType({}),
+        forwarded: "re.Pattern[str] | None" = None,
+    ) -> None:
+        """`regions` is memory that is shared with clients, None where it is not. Headers whose
+        lower-case names match `forwarded` are parameters of a request."""
+        self.repository, self.limits, self.policy = repository, limits, policy
+        self.regions, self._labels, self._forwarded = regions, labels, forwarded
+        knows = not policy.is_open(Access.INFER) or (regions is not None and policy.tokens != ())
+        self.reads_headers = knows or forwarded is not None
+        self._plain = Extras(None, labels)
         self._open = False
+        self._watchers: set[Callable[[], object]] = set()
+        self._watching = threading.Lock()
 
     def __iter__(self) -> Iterator[Model]:
         routes = self.repository.routes.values()
@@ -46,6 +68,22 @@ class Service:
     def set_ready(self, ready: bool) -> None:
         """Say whether new requests are welcome."""
         self._open = ready
+        with self._watching:
+            watchers = list(self._watchers)
+        for notify in watchers:
+            notify()
+
+    def watch(self, notify: Callable[[], object]) -> Callable[[], None]:
+        """Let `notify` be called, by any thread, when new requests are or are not welcome any more;
+        returns what ends that."""
+        with self._watching:
+            self._watchers.add(notify)
+
+        def end() -> None:
+            with self._watching:
+                self._watchers.discard(notify)
+
+        return end
 
     def model_ready(self, name: str, version: str = "") -> bool:
         """Whether a model answers requests; Fault NOT_FOUND when nobody knows it."""
@@ -66,6 +104,22 @@ class Service:
         """Return the versions in which a model is served."""
         route = self.repository.routes.get(name)
         return () if route is None else tuple(route.versions)
+
+    def extras(self, headers: Mapping[str, str]) -> Extras:
+        """Return what an inference may use besides its model; raises the Fault where it is not the
+        caller's to ask for. `headers` are needed where `reads_headers` says so."""
+        if self.regions is None and self.policy.is_open(Access.INFER):
+            return self._plain
+        caller = self.policy.require(Access.INFER, headers.get("authorization"))
+        if self.regions is None or Access.MEMORY not in caller.may:
+            return self._plain
+        return Extras(self.regions.lend(caller.name, self.limits.shared), self._labels)
+
+    def with_headers(self, request: Request, headers: Mapping[str, str]) -> Request:
+        """Return the request with the headers that are forwarded as its parameters."""
+        if self._forwarded is None:
+            return request
+        return with_headers(request, headers, self._forwarded)
 
     def now(self) -> float:
         """Return the time on the engines' clock, which deadlines are told on."""

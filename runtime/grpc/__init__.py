@@ -1,8 +1,8 @@
 """gRPC: bytes in, bytes out, behind one seam with two carriers.
 
-`call` is the seam: what a method is, and how it answers now or later. `methods` and `health` are
-the methods served, `answering` the simple ones among them, `status` the table of codes. `native`
-carries them on pygrpc-native, whose HTTP/2 runs outside the interpreter's lock; `aio` on grpcio,
-which can also do TLS and streams in both directions. On one port `native` hands on to `aio` what
-it cannot do.
+`call` is the seam: what a method is, and how it answers now or later. `methods`, `health` and
+`reflection` are the methods served, `answering` the simple ones among them, `status` the table of
+codes. `native` carries them on pygrpc-native, whose HTTP/2 runs outside the interpreter's lock;
+`aio` on grpcio, which can also do TLS and streams. On one port `native` hands on to `aio` what is
+not for it.
 """

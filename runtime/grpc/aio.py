@@ -15,11 +15,25 @@ from ..awaiting import wait_until_done
 from ..request import Fault
 from ..server_config import Tls
 from ..streams import Stream
-from .call import CallError, Method, Methods, Pending, Responses, StreamMethod
+from .call import (
+    NO_HEADERS,
+    CallError,
+    Headers,
+    Method,
+    Methods,
+    Pending,
+    Responses,
+    StreamMethod,
+    WatchMethod,
+)
 from .status import Status
 
 _LOG = logging.getLogger(__name__)
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
+_LOOK_AGAIN = 1.0
+"""Seconds after which what is watched is looked at though nobody told of a change: that a worker
+process is down nobody tells."""
+
 _IN_FLIGHT = 64  # answers of one stream that may be waited for at a time
 
 
@@ -72,9 +86,11 @@ class _Handlers(grpc.GenericRpcHandler):
     def __init__(self, methods: Methods, ending: asyncio.Event) -> None:
         # Without (de)serialisers grpcio hands over bytes.
         self._handlers: dict[str, Any] = {  # Any: grpcio's stubs do not say
-            path: grpc.unary_unary_rpc_method_handler(_unary(method))
+            path: grpc.unary_unary_rpc_method_handler(_unary(method, path in methods.with_headers))
             for path, method in methods.unary.items()
         }
+        for path, method in methods.watches.items():
+            self._handlers[path] = grpc.unary_stream_rpc_method_handler(_watch(method, ending))
         for path, method in methods.streams.items():
             self._handlers[path] = grpc.stream_stream_rpc_method_handler(_stream(method, ending))
 
@@ -83,23 +99,34 @@ class _Handlers(grpc.GenericRpcHandler):
         return self._handlers.get(handler_call_details.method)
 
 
-def _unary(method: Method) -> Any:  # Any: as grpcio's stubs
+def _unary(method: Method, with_headers: bool) -> Any:  # Any: as grpcio's stubs
     async def call(payload: bytes, context: Any) -> bytes:  # Any: likewise
         try:
-            answer = method(payload, context.time_remaining())
+            headers = _headers(context) if with_headers else NO_HEADERS
+            answer = method(payload, context.time_remaining(), headers)
             if isinstance(answer, bytes):
                 return answer
             return await _finished(answer)
-        except CallError as error:
-            await context.abort(_STATUS[error.status], error.message, tuple(error.trailers))
-        except Exception:
-            _LOG.exception("a bug in headrace")
-            await context.abort(
-                _STATUS[Status.INTERNAL], "internal error in headrace; its log has more"
-            )
+        except Exception as error:
+            await _abort(context, error)
         raise AssertionError("abort raises")
 
     return call
+
+
+def _headers(context: Any) -> Headers:  # Any: as grpcio's stubs
+    """Return the texts that came with a call; what is binary no method asks for."""
+    return {
+        key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
+    }
+
+
+async def _abort(context: Any, error: Exception) -> None:  # Any: as grpcio's stubs
+    """End a call with the status of what went wrong. Raises."""
+    if isinstance(error, CallError):
+        await context.abort(_STATUS[error.status], error.message, tuple(error.trailers))
+    _LOG.error("a bug in headrace", exc_info=error)
+    await context.abort(_STATUS[Status.INTERNAL], "internal error in headrace; its log has more")
 
 
 async def _finished(pending: Pending) -> bytes:
@@ -148,11 +175,12 @@ class _Opened:
 
 def _stream(method: StreamMethod, ending: asyncio.Event) -> Any:  # Any: as grpcio's stubs
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:  # Any: likewise
+        headers = _headers(context)
         answers: asyncio.Queue[bytes | Pending | _Opened | None] = asyncio.Queue(_IN_FLIGHT)
 
         async def read() -> None:
             async for payload in requests:
-                answer = method(payload, context.time_remaining())
+                answer = method(payload, context.time_remaining(), headers)
                 await answers.put(_Opened(answer) if isinstance(answer, Responses) else answer)
             await answers.put(None)
 
@@ -173,6 +201,37 @@ def _stream(method: StreamMethod, ending: asyncio.Event) -> Any:  # Any: as grpc
                 ender.cancel()
         finally:
             _cancel_all(answers)
+
+    return call
+
+
+def _watch(method: WatchMethod, ending: asyncio.Event) -> Any:  # Any: as grpcio's stubs
+    async def call(payload: bytes, context: Any) -> None:  # Any: likewise
+        try:
+            watched = method(payload)
+        except Exception as error:
+            await _abort(context, error)
+            return
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+        end = watched.watch(lambda: loop.call_soon_threadsafe(changed.set))
+        ended = asyncio.create_task(ending.wait())
+        try:
+            told = None
+            while not ending.is_set():
+                changed.clear()
+                if (now := watched.read()) != told:
+                    told = now
+                    await context.write(told)
+                waiting = asyncio.create_task(changed.wait())
+                await asyncio.wait(
+                    (waiting, ended), timeout=_LOOK_AGAIN, return_when=asyncio.FIRST_COMPLETED
+                )
+                waiting.cancel()
+            if (now := watched.read()) != told:
+                await context.write(now)
+        finally:
+            end()
+            ended.cancel()
 
     return call
 

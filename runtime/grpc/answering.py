@@ -6,14 +6,14 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from ..request import Fault
-from .call import CallError, Method, call_error
+from .call import CallError, Headers, Method, call_error
 from .status import Status
 
 
 def answering(kind: Any, respond: Callable[[Any], Any]) -> Method:  # Any: messages
     """Return a method that parses a message of `kind` and answers with what `respond` makes."""
 
-    def method(payload: bytes, _: float | None) -> bytes:
+    def method(payload: bytes, _: float | None, __: Headers) -> bytes:
         try:
             return respond(parse(kind, payload)).SerializeToString()
         except Fault as fault:

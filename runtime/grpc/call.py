@@ -4,16 +4,17 @@ A carrier calls a Method with the request's bytes and the seconds the call has l
 answer's bytes, or a Pending whose future it waits for, cancels when the caller goes away, and
 hands to `finish` when it is done; or a CallError from either. A method with streams in both
 directions is called for each message and answers each, in order; its errors are messages too, and
-it may answer with Responses.
+it may answer with Responses. A method that is watched answers again whenever what it told changes.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from ..request import Fault, Response
+from ..request import Fault
 from ..streams import Stream
 from .status import STATUS, Status
 
@@ -51,8 +52,8 @@ class Pending(NamedTuple):
     """An answer that is not there yet. `finish` takes the future when it is done, from any
     thread, and returns the bytes or raises CallError."""
 
-    future: Future[Response]
-    finish: Callable[[Future[Response]], bytes]
+    future: Future[Any]  # Any: `finish` knows of what
+    finish: Callable[[Future[Any]], bytes]  # Any: likewise
 
 
 class Responses(NamedTuple):
@@ -64,16 +65,39 @@ class Responses(NamedTuple):
     end: Callable[[Exception | None], bytes | None]
 
 
-Method: TypeAlias = Callable[[bytes, float | None], bytes | Pending]
-StreamMethod: TypeAlias = Callable[[bytes, float | None], bytes | Pending | Responses]
+class Watched(NamedTuple):
+    """What is told now, and again whenever it is another. `watch` takes what tells, from any
+    thread, that it may be, and returns what ends that."""
+
+    read: Callable[[], bytes]
+    watch: Callable[[Callable[[], object]], Callable[[], object]]
+
+
+Headers: TypeAlias = Mapping[str, str]
+"""What came with a call, by lower-case names; nothing where the method does not ask for it."""
+
+NO_HEADERS: Final[Headers] = MappingProxyType({})
+
+Method: TypeAlias = Callable[[bytes, float | None, Headers], bytes | Pending]
+StreamMethod: TypeAlias = Callable[[bytes, float | None, Headers], bytes | Pending | Responses]
+WatchMethod: TypeAlias = Callable[[bytes], Watched]
 
 
 @dataclass(frozen=True, slots=True)
 class Methods:
-    """The methods of a service by path (`/package.Service/Method`); `streams` go both ways."""
+    """The methods of a service by path (`/package.Service/Method`); `streams` go both ways,
+    `watches` answer again and again. Of the others those in `with_headers` ask for headers, or may
+    take long."""
 
     unary: Mapping[str, Method]
     streams: Mapping[str, StreamMethod]
+    watches: Mapping[str, WatchMethod] = field(default_factory=dict[str, WatchMethod])
+    with_headers: frozenset[str] = frozenset()
 
     def __or__(self, other: "Methods") -> "Methods":
-        return Methods({**self.unary, **other.unary}, {**self.streams, **other.streams})
+        return Methods(
+            {**self.unary, **other.unary},
+            {**self.streams, **other.streams},
+            {**self.watches, **other.watches},
+            self.with_headers | other.with_headers,
+        )

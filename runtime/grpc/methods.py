@@ -1,163 +1,186 @@
 """The methods of `inference.GRPCInferenceService`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+from google.protobuf.descriptor import MethodDescriptor
 
 from ...stdlib.op import Item
+from ..access import OPEN, Access
+from ..protocols.deliveries import Deliveries
 from ..protocols.ext.decoupled import is_decoupled, one_of_stream, wants_empty_final
-from ..protocols.ext.model_configuration import model_config
 from ..protocols.messages import (
     ModelInferRequest,
     ModelStreamInferResponse,
-    message,
+    message_of,
     service_descriptor,
 )
-from ..protocols.metadata import as_message, model_metadata, server_metadata
 from ..protocols.models import Model
+from ..protocols.operation import Later, Operation, as_message
 from ..protocols.protobuf_codec import decode_request, encode_response
-from ..request import Fault, Request, Response
+from ..request import Request, Response
 from ..service import Service, explain
 from ..streams import Stream
-from .answering import answering, parse
-from .call import CallError, Method, Methods, Pending, Responses, call_error
+from .answering import parse
+from .call import (
+    CallError,
+    Headers,
+    Method,
+    Methods,
+    Pending,
+    Responses,
+    StreamMethod,
+    call_error,
+)
 from .status import Status
 
 SERVICE = "inference.GRPCInferenceService"
 
 
-def inference_methods(service: Service, version: str) -> Methods:
-    """Return every method of the service; those of extensions not served say so.
-
-    `version` is the server's, for its metadata.
-    """
-    served = {
-        "ServerLive": _answer("ServerLiveRequest", lambda _: _flag("ServerLive", "live", True)),
-        "ServerReady": _answer(
-            "ServerReadyRequest", lambda _: _flag("ServerReady", "ready", service.ready)
-        ),
-        "ModelReady": _answer(
-            "ModelReadyRequest", lambda m: _flag("ModelReady", "ready", _model_ready(service, m))
-        ),
-        "ServerMetadata": _answer(
-            "ServerMetadataRequest",
-            lambda _: as_message("ServerMetadataResponse", server_metadata(version)),
-        ),
-        "ModelMetadata": _answer(
-            "ModelMetadataRequest",
-            lambda m: as_message(
-                "ModelMetadataResponse",
-                model_metadata(service.find(m.name, m.version), service.versions(m.name)),
-            ),
-        ),
-        "ModelConfig": _answer(
-            "ModelConfigRequest",
-            lambda m: as_message(
-                "ModelConfigResponse", {"config": model_config(service.find(m.name, m.version))}
-            ),
-        ),
-        "ModelInfer": partial(_infer, service),
+def inference_methods(service: Service, operations: Sequence[Operation]) -> Methods:
+    """Return every method of the service."""
+    described = {method.name: method for method in service_descriptor().methods}
+    unary: dict[str, Method] = {
+        _path(operation.rpc): _answer(service, operation, described[operation.rpc])
+        for operation in operations
+        if operation.rpc and operation.answer is not None
     }
-    names = [method.name for method in service_descriptor().methods]
-    unary = {_path(name): served.get(name, _unserved(name)) for name in names}
-    stream = _path("ModelStreamInfer")
-    del unary[stream]
-    return Methods(unary, {stream: partial(_stream_infer, service)})
+    unary[_path("ModelInfer")] = partial(_infer, service)
+    streams: dict[str, StreamMethod] = {_path("ModelStreamInfer"): partial(_stream_infer, service)}
+    asking = (one.rpc for one in operations if one.rpc and _asks_who(service, one))
+    return Methods(unary, streams, with_headers=frozenset(map(_path, asking)))
 
 
 def _path(name: str) -> str:
     return f"/{SERVICE}/{name}"
 
 
-def _flag(name: str, field: str, value: bool) -> Any:  # Any: a message
-    return message(f"{name}Response")(**{field: value})
+def _asks_who(service: Service, operation: Operation) -> bool:
+    """Whether a method must see the headers; what changes the server always does."""
+    if operation.access is Access.INFER and service.reads_headers:
+        return True
+    return operation.access not in OPEN or not service.policy.is_open(operation.access)
 
 
-def _model_ready(service: Service, request: Any) -> bool:  # Any: a message
-    try:
-        return service.model_ready(request.name, request.version)
-    except Fault:
-        return False
+def _answer(service: Service, operation: Operation, method: MethodDescriptor) -> Method:
+    """Return the method of an operation: its message to JSON, and the answer back."""
+    asked, given = message_of(method.input_type), message_of(method.output_type)
+    respond = operation.answer
+    assert respond is not None
 
+    def encode(answer: Any) -> bytes:  # Any: JSON
+        return as_message(given, operation.gives(answer)).SerializeToString()
 
-def _answer(request: str, respond: Callable[[Any], Any]) -> Method:  # Any: messages
-    return answering(message(request), respond)
+    def call(payload: bytes, _: float | None, headers: Headers) -> bytes | Pending:
+        try:
+            caller = service.policy.require(operation.access, headers.get("authorization"))
+            answer = respond(service, operation.takes(parse(asked, payload)), caller)
+            if not isinstance(answer, Later):
+                return encode(answer)
+        except CallError:
+            raise
+        except Exception as error:
+            raise call_error(explain(error)) from error
+        return Pending(answer.future, partial(finish, answer))
 
+    def finish(later: Later, future: Future[Any]) -> bytes:  # Any: as `later` says
+        try:
+            return encode(later.finish(future))
+        except Exception as error:
+            raise call_error(explain(error)) from error
 
-def _unserved(name: str) -> Method:
-    def method(_: bytes, __: float | None) -> bytes:
-        raise CallError(Status.UNIMPLEMENTED, f"{name} is not served")
+    if operation.rpc != "ModelReady":
+        return call
 
-    return method
+    def ready(payload: bytes, remaining: float | None, headers: Headers) -> bytes | Pending:
+        """A model that nobody knows is not ready, which over gRPC is no error."""
+        try:
+            return call(payload, remaining, headers)
+        except CallError as error:
+            if error.status is not Status.NOT_FOUND:
+                raise
+            return encode({"ready": False})
+
+    return ready
 
 
 Wrap: TypeAlias = Callable[[Any], Any]  # Any: messages
 """Makes what is sent of a ModelInferResponse."""
 
 
+class _Asked(NamedTuple):
+    """A request, and how it is to be answered."""
+
+    model: Model
+    version: str
+    request: Request
+    deliveries: Deliveries
+
+
 def _infer(
-    service: Service, payload: bytes, remaining: float | None, wrap: Wrap | None = None
+    service: Service,
+    payload: bytes,
+    remaining: float | None,
+    headers: Headers,
+    wrap: Wrap | None = None,
 ) -> bytes | Pending:
-    asked, model, request = _decoded(service, payload, remaining)
-    return _begun(service, asked, model, request, wrap)
+    return _begun(service, _decoded(service, payload, remaining, headers), wrap)
 
 
-def _decoded(
-    service: Service, payload: bytes, remaining: float | None
-) -> tuple[Any, Model, Request]:  # Any: a message
-    if len(payload) > service.limits.body:
-        raise CallError(
-            Status.RESOURCE_EXHAUSTED,
-            f"the request has {len(payload)} bytes, the limit is {service.limits.body}",
-        )
+def _decoded(service: Service, payload: bytes, remaining: float | None, headers: Headers) -> _Asked:
     asked = parse(ModelInferRequest, payload)
     try:
-        model = service.find(asked.model_name, asked.model_version)
-        return (
-            asked,
-            model,
-            decode_request(model, asked, service.limits, service.now(), remaining),
+        extras = service.extras(headers)
+        version = asked.model_version
+        model = service.find(asked.model_name, version)
+        request, deliveries = decode_request(
+            model, asked, service.limits, service.now(), remaining, extras
         )
+        if headers:
+            request = service.with_headers(request, headers)
+        return _Asked(model, version, request, deliveries)
     except Exception as error:
         raise call_error(explain(error, asked.id), asked.id) from error
 
 
-def _begun(
-    service: Service,
-    asked: Any,  # Any: a message
-    model: Model,
-    request: Request,
-    wrap: Wrap | None,
-) -> bytes | Pending:
-    request_id = asked.id
+def _begun(service: Service, asked: _Asked, wrap: Wrap | None) -> bytes | Pending:
+    _, version, request, deliveries = asked
+    request_id = request.id
     try:
-        model, outcome = service.begin(model, request, asked.model_version)
+        model, outcome = service.begin(asked.model, request, version)
         if not isinstance(outcome, Future):
-            answer = encode_response(model, request_id, outcome)
+            answer = encode_response(model, request_id, outcome, deliveries)
             return (answer if wrap is None else wrap(answer)).SerializeToString()
     except Exception as error:
         raise call_error(explain(error, request_id), request_id) from error
-    return Pending(outcome, partial(_finish, model, request_id, wrap))
+    return Pending(outcome, partial(_finish, model, request_id, deliveries, wrap))
 
 
-def _finish(model: Model, request_id: str, wrap: Wrap | None, future: Future[Response]) -> bytes:
+def _finish(
+    model: Model,
+    request_id: str,
+    deliveries: Deliveries,
+    wrap: Wrap | None,
+    future: Future[Response],
+) -> bytes:
     try:
-        answer = encode_response(model, request_id, future.result().outputs)
+        answer = encode_response(model, request_id, future.result().outputs, deliveries)
         return (answer if wrap is None else wrap(answer)).SerializeToString()
     except Exception as error:
         raise call_error(explain(error, request_id), request_id) from error
 
 
 def _stream_infer(
-    service: Service, payload: bytes, remaining: float | None
+    service: Service, payload: bytes, remaining: float | None, headers: Headers
 ) -> bytes | Pending | Responses:
     """Begin an inference of a stream, whose errors are messages that carry the request's id."""
     try:
-        asked, model, request = _decoded(service, payload, remaining)
-        if is_decoupled(model):
-            return _responses(service, model, request, asked.model_version)
-        outcome = _begun(service, asked, model, request, _in_stream)
+        asked = _decoded(service, payload, remaining, headers)
+        if is_decoupled(asked.model):
+            return _responses(service, asked.model, asked.request, asked.version)
+        outcome = _begun(service, asked, _in_stream)
     except CallError as error:
         return _error_in_stream(error)
     if isinstance(outcome, bytes):

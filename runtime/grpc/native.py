@@ -1,18 +1,19 @@
 """The carrier on pygrpc-native: HTTP/2 in threads outside the interpreter's lock.
 
 One thread takes calls in batches. A cheap pipeline runs right there; for the others the thread
-that finishes the request also sends the answer. What this carrier cannot do (streams in both
-directions, paths it does not know) goes to a grpcio server behind a Unix socket, on the same port.
+that finishes the request also sends the answer. What is not for this carrier (streams, methods
+that ask for headers, paths it does not know) goes to a grpcio server behind a Unix socket, on the
+same port.
 """
 
 import logging
 import threading
 from concurrent.futures import Future
+from typing import Any
 
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
-from ..request import Response
-from .call import CallError, Methods, Pending
+from .call import NO_HEADERS, CallError, Methods, Pending
 from .status import Status
 
 _LOG = logging.getLogger(__name__)
@@ -23,11 +24,16 @@ _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-
 class NativeCarrier:
     """Serves from construction until `close`."""
 
-    def __init__(self, address: str, methods: Methods, io_threads: int, fallback: str) -> None:
-        """Bind `address` (host:port, port 0 for any). `fallback` is the grpcio server's socket."""
-        paths = list(methods.unary)
-        self._handlers = list(methods.unary.values())
-        self._futures: dict[int, Future[Response]] = {}
+    def __init__(
+        self, address: str, methods: Methods, io_threads: int, fallback: str, limit: int
+    ) -> None:
+        """Bind `address` (host:port, port 0 for any). `fallback` is the grpcio server's socket,
+        `limit` the largest message in bytes: what is larger is refused once it is there."""
+        unary = methods.unary
+        paths = [path for path in unary if path not in methods.with_headers]
+        self._handlers = [unary[path] for path in paths]
+        self._limit = limit
+        self._futures: dict[int, Future[Any]] = {}  # Any: as in Pending
         self._front = NativeGrpcFront(
             address,
             [(path, False) for path in paths],
@@ -50,14 +56,17 @@ class NativeCarrier:
         self._thread.join()
 
     def _serve(self) -> None:
-        front, handlers = self._front, self._handlers
+        front, handlers, limit = self._front, self._handlers, self._limit
         while (events := front.recv_batch(_AT_ONCE)) is not None:
             for kind, call_id, method, payload, timeout in events:
                 if kind == EVENT_CANCEL or payload is None:
                     self._cancel(call_id)
                     continue
+                if len(payload) > limit:
+                    front.fail(call_id, Status.RESOURCE_EXHAUSTED, _too_large(payload, limit))
+                    continue
                 try:
-                    answer = handlers[method](payload, _seconds(timeout))
+                    answer = handlers[method](payload, _seconds(timeout), NO_HEADERS)
                 except CallError as error:
                     front.fail(call_id, error.status, error.message, error.trailers)
                 except Exception:
@@ -71,7 +80,7 @@ class NativeCarrier:
     def _wait(self, call_id: int, pending: Pending) -> None:
         self._futures[call_id] = pending.future
 
-        def answer(future: Future[Response]) -> None:
+        def answer(future: Future[Any]) -> None:  # Any: as in Pending
             self._futures.pop(call_id, None)
             try:
                 self._front.respond(call_id, pending.finish(future))
@@ -90,6 +99,10 @@ class NativeCarrier:
     def _fail_unforeseen(self, call_id: int) -> None:
         _LOG.exception("a bug in headrace")
         self._front.fail(call_id, Status.INTERNAL, "internal error in headrace; its log has more")
+
+
+def _too_large(payload: bytes, limit: int) -> str:
+    return f"the message has {len(payload)} bytes, the limit is {limit}"
 
 
 def _seconds(timeout: bytes | str | None) -> float | None:

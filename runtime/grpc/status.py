@@ -14,10 +14,12 @@ class Status(IntEnum):
     INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
     NOT_FOUND = 5
+    PERMISSION_DENIED = 7
     RESOURCE_EXHAUSTED = 8
     UNIMPLEMENTED = 12
     INTERNAL = 13
     UNAVAILABLE = 14
+    UNAUTHENTICATED = 16
 
 
 STATUS: Mapping[Code, Status] = MappingProxyType(
@@ -29,6 +31,8 @@ STATUS: Mapping[Code, Status] = MappingProxyType(
         Code.DEADLINE: Status.DEADLINE_EXCEEDED,
         Code.CANCELLED: Status.CANCELLED,
         Code.UNSUPPORTED: Status.UNIMPLEMENTED,
+        Code.UNAUTHENTICATED: Status.UNAUTHENTICATED,
+        Code.FORBIDDEN: Status.PERMISSION_DENIED,
         Code.FAILED: Status.INTERNAL,
         Code.INTERNAL: Status.INTERNAL,
     }

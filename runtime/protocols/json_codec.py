@@ -6,17 +6,21 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from ...stdlib.op import Item
+from ..extras import NO_EXTRAS, Extras
 from ..request import Request, RequestError
 from .datatypes import Datatype
-from .ext.binary_tensor_data import BinaryOutputs, split_body, take_tensor, whole_body_input
+from .deliveries import Deliveries, Delivery
+from .ext.binary_tensor_data import split_body, take_tensor, whole_body_input
+from .ext.classification import read_classes
 from .ext.parameters import free_parameters
 from .ext.schedule_policy import read_urgency
 from .ext.sequence import read_sequence
+from .ext.system_shared_memory import read_place
 from .inputs import Given, read_inputs
 from .json_values import read_json_values, write_json_values
 from .limits import Limits
 from .models import Model
-from .parameters import Value, boolean, refuse_unserved, unserved
+from .parameters import Parameters, Value, boolean, check_parameters
 from .raw import Flat, read_raw, write_raw
 from .results import result_tensors
 
@@ -27,6 +31,8 @@ _Source: TypeAlias = bytes | msgspec.Raw
 class _InputParameters(msgspec.Struct):
     binary_data_size: _Size | None = None
     shared_memory_region: str | None = None
+    shared_memory_offset: _Size = 0
+    shared_memory_byte_size: _Size | None = None
 
 
 class _Input(msgspec.Struct):
@@ -39,8 +45,10 @@ class _Input(msgspec.Struct):
 
 class _OutputParameters(msgspec.Struct):
     binary_data: bool | None = None
-    classification: int = 0
+    classification: _Size = 0
     shared_memory_region: str | None = None
+    shared_memory_offset: _Size = 0
+    shared_memory_byte_size: _Size | None = None
 
 
 class _Asked(msgspec.Struct):
@@ -59,7 +67,7 @@ class _Output(msgspec.Struct, omit_defaults=True):
     name: str
     datatype: str
     shape: tuple[int, ...]
-    parameters: dict[str, Value] | None = None
+    parameters: Mapping[str, Value] | None = None
     data: Sequence[Value] | None = None
 
 
@@ -76,28 +84,34 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_body(
-    model: Model, body: bytes, json_length: int | None, limits: Limits, now: float
-) -> tuple[Request, BinaryOutputs]:
-    """Turn a body to a Request, and to which outputs are to be sent in binary form.
+    model: Model,
+    body: bytes,
+    json_length: int | None,
+    limits: Limits,
+    now: float,
+    extras: Extras = NO_EXTRAS,
+) -> tuple[Request, Deliveries]:
+    """Turn a body to a Request, and to how its outputs are to be sent.
 
     `now` is the engine's clock.
     """
     if json_length == 0:
         given = whole_body_input(model, body)
         inputs = read_inputs(model, [given], read_raw)
-        return Request(model.name, inputs), BinaryOutputs(True)
+        return Request(model.name, inputs), Deliveries(True)
     head, rest = split_body(body, json_length)
     message = _parse(head, model, limits)
-    inputs = read_inputs(model, _given(model, message, rest), _read)
-    outputs, asked = None, {}
+    inputs = read_inputs(model, _given(model, message, rest, extras), _read)
+    outputs, asked = None, None
     if message.outputs:
-        asked = _asked(message)
+        asked = _asked(message, extras)
         outputs = model.wanted(each.name for each in message.outputs)
     parameters = message.parameters
-    binary = BinaryOutputs(boolean(parameters.pop(_BINARY_OUTPUT, False), _BINARY_OUTPUT), asked)
+    binary = boolean(parameters.pop(_BINARY_OUTPUT, False), _BINARY_OUTPUT)
+    deliveries = Deliveries(binary, asked, extras)
     if not parameters:
-        return Request(model.name, inputs, message.id, outputs=outputs), binary
-    refuse_unserved(parameters, limits)
+        return Request(model.name, inputs, message.id, outputs=outputs), deliveries
+    check_parameters(parameters, limits)
     timeout, priority = read_urgency(parameters)
     request = Request(
         model.name,
@@ -109,7 +123,7 @@ def decode_body(
         free_parameters(parameters),
         read_sequence(parameters),
     )
-    return request, binary
+    return request, deliveries
 
 
 def _parse(head: memoryview, model: Model, limits: Limits) -> _Request:
@@ -124,14 +138,18 @@ def _parse(head: memoryview, model: Model, limits: Limits) -> _Request:
     return message
 
 
-def _given(model: Model, message: _Request, rest: memoryview) -> Iterator[Given[_Source]]:
+def _given(
+    model: Model, message: _Request, rest: memoryview, extras: Extras
+) -> Iterator[Given[_Source]]:
     for tensor in message.inputs:
         parameters = tensor.parameters
         source: _Source = tensor.data
         if parameters is not None:
             if parameters.shared_memory_region is not None:
-                raise unserved("shared_memory_region")
-            if parameters.binary_data_size is not None:
+                if parameters.binary_data_size is not None or len(tensor.data):
+                    raise RequestError(f"input {tensor.name!a} is in memory and in the request")
+                source = _in_memory(parameters, extras)
+            elif parameters.binary_data_size is not None:
                 source, rest = take_tensor(tensor.name, rest, parameters.binary_data_size)
         if not len(source) and isinstance(source, msgspec.Raw):
             raise RequestError(f"input {tensor.name!a} has neither `data` nor `binary_data_size`")
@@ -146,32 +164,48 @@ def _read(source: _Source, datatype: Datatype, count: int) -> Flat:
     return read_json_values(memoryview(source), datatype, count)
 
 
-def _asked(message: _Request) -> dict[str, bool]:
-    """Return for each output that says so whether it is to be sent in binary form."""
-    asked: dict[str, bool] = {}
+def _asked(message: _Request, extras: Extras) -> dict[str, Delivery] | None:
+    """Return what is said of each output; None when nothing is said of any."""
+    asked: dict[str, Delivery] = {}
     for output in message.outputs:
         parameters = output.parameters
-        if parameters is None:
-            continue
-        if parameters.classification:
-            raise unserved("classification")
-        if parameters.shared_memory_region is not None:
-            raise unserved("shared_memory_region")
-        if parameters.binary_data is not None:
-            asked[output.name] = parameters.binary_data
-    return asked
+        if parameters is not None:
+            said = _members(parameters)
+            place = read_place(said)
+            if place is not None:
+                extras.lent()  # refuses before anything runs
+            asked[output.name] = Delivery(parameters.binary_data, read_classes(said), place)
+    return asked or None
+
+
+def _in_memory(parameters: _InputParameters, extras: Extras) -> bytes:
+    place = read_place(_members(parameters))
+    assert place is not None, "there is a region"
+    return extras.lent().read(place)
+
+
+def _members(parameters: _InputParameters | _OutputParameters) -> Parameters:
+    return {name: value for name, value in msgspec.structs.asdict(parameters).items() if value}
 
 
 def encode_body(
-    model: Model, request_id: str, outputs: Mapping[str, Item], binary: BinaryOutputs
+    model: Model, request_id: str, outputs: Mapping[str, Item], deliveries: Deliveries
 ) -> tuple[bytes, int | None]:
     """Turn results to a body and the length of the JSON in it, None when it is JSON alone."""
     described: list[_Output] = []
     raws: list[bytes] = []
+    asked, binary = deliveries.asked, deliveries.binary
     for name, item in outputs.items():
         for tensor in result_tensors(model.outputs[name], item):
+            as_binary, place = binary, None
+            if asked is not None:
+                delivery = deliveries.of(tensor.name, name)
+                tensor = deliveries.classify(model, tensor, delivery)
+                as_binary, place = delivery.binary, delivery.place
             output = _Output(tensor.name, tensor.datatype.name, tensor.shape)
-            if binary.wants(tensor.name, name):
+            if place is not None:
+                output.parameters = deliveries.place(tensor, place)
+            elif as_binary:
                 raw = write_raw(tensor.flat)
                 output.parameters = {"binary_data_size": len(raw)}
                 raws.append(raw)

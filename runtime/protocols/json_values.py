@@ -13,7 +13,7 @@ import numpy as np
 from ...dsl.types import DType
 from ..request import RequestError
 from .datatypes import DATATYPES, Datatype
-from .raw import Flat, RawError
+from .raw import Flat, RawError, as_numbers
 from .results import WireTensor
 
 _DEEPEST = 8
@@ -49,7 +49,7 @@ def read_json_values(text: memoryview, datatype: Datatype, count: int) -> Flat:
     try:
         values = _DECODERS[datatype.name][depth - 1].decode(text)
         flat = _flat(values, datatype)
-    except (msgspec.ValidationError, ValueError, OverflowError, FloatingPointError) as error:
+    except (msgspec.ValidationError, ValueError) as error:
         raise RawError(f"`data` is not {datatype.name}: {error}") from None
     if len(flat) != count:
         raise RawError(f"the shape declares {count} elements, but `data` holds {len(flat)}")
@@ -71,8 +71,7 @@ def _flat(values: list[Any], datatype: Datatype) -> Flat:  # Any: nested JSON
         while values and isinstance(values[0], list):
             values = [value for inner in values for value in inner]
         return values
-    with np.errstate(over="raise"):
-        return np.array(values, datatype.numpy).ravel()
+    return as_numbers(values, datatype).ravel()
 
 
 def write_json_values(tensor: WireTensor) -> Sequence[bool | int | float | str]:

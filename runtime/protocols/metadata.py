@@ -1,22 +1,20 @@
-"""What a server and its models say of themselves, as JSON values and as messages."""
+"""What a server and its models say of themselves, as JSON values."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from google.protobuf import json_format
-
+from ..access import Policy
 from .ext import extensions
 from .forms import TensorMetadata
-from .messages import message
 from .models import Model
 
 SERVER_NAME = "headrace"
 PLATFORM = "headrace"
 
 
-def server_metadata(version: str) -> dict[str, Any]:  # Any: JSON
-    """Return the server's name, version and extensions."""
-    return {"name": SERVER_NAME, "version": version, "extensions": list(extensions())}
+def server_metadata(version: str, policy: Policy) -> dict[str, Any]:  # Any: JSON
+    """Return the server's name, version and the extensions that it serves."""
+    return {"name": SERVER_NAME, "version": version, "extensions": list(extensions(policy))}
 
 
 def model_metadata(model: Model, versions: Sequence[str] = ()) -> dict[str, Any]:  # Any: JSON
@@ -37,8 +35,3 @@ def _tensor(tensor: TensorMetadata) -> dict[str, Any]:  # Any: JSON
         "datatype": tensor.datatype.name,
         "shape": list(tensor.shape),
     }
-
-
-def as_message(name: str, content: dict[str, Any]) -> Any:  # Any: JSON in, a message out
-    """Return the message of package `inference` whose JSON form is `content`."""
-    return json_format.ParseDict(content, message(name)())

@@ -1,40 +1,31 @@
-"""Parameters of requests and tensors: which are ours, which are refused, which pass through."""
+"""Parameters of requests and tensors: which are refused, and how they are read."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from ..request import Code, Fault, RequestError
+from ..request import RequestError
 from .limits import Limits
 from .names import shown
 
 Value: TypeAlias = bool | int | float | str
 Parameters: TypeAlias = Mapping[str, Value]
 
-# What asks for an extension that is not served, and which one it is. To ignore it would be to
-# answer another question.
-_UNSERVED = {
-    "classification": "classification",
-    "shared_memory_region": "system_shared_memory",
-    "shared_memory_offset": "system_shared_memory",
-    "shared_memory_byte_size": "system_shared_memory",
-}
+# What belongs to an input or an output. To pass it by would be to answer another question.
+_OF_TENSORS = (
+    "classification",
+    "shared_memory_region",
+    "shared_memory_offset",
+    "shared_memory_byte_size",
+)
 
 
-def refuse_unserved(parameters: Parameters, limits: Limits) -> None:
-    """Raise the Fault for a parameter of an extension that is not served, or for too many."""
+def check_parameters(parameters: Parameters, limits: Limits) -> None:
+    """Raise RequestError where a request has too many, or those of a tensor."""
     if len(parameters) > limits.parameters:
         raise RequestError(f"more than {limits.parameters} parameters")
-    for name, value in parameters.items():
-        if value and name in _UNSERVED:
-            raise unserved(name)
-
-
-def unserved(name: str) -> Fault:
-    """Return the fault for a parameter of an extension that is not served."""
-    return Fault(
-        Code.UNSUPPORTED,
-        f"parameter `{name}` needs the extension {_UNSERVED[name]}, which is not served",
-    )
+    for name in _OF_TENSORS:
+        if name in parameters:
+            raise RequestError(f"parameter `{name}` belongs to an input or output")
 
 
 def boolean(value: Value, name: str) -> bool:

@@ -3,23 +3,26 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from ...stdlib.op import Item
+from ..extras import NO_EXTRAS, Extras
 from ..request import Request, RequestError
 from .datatypes import Datatype
+from .deliveries import PLAIN, Deliveries, Delivery
+from .ext.classification import read_classes
 from .ext.parameters import free_parameters
 from .ext.schedule_policy import read_urgency
 from .ext.sequence import read_sequence
+from .ext.system_shared_memory import read_place
 from .inputs import Given, read_inputs
 from .limits import Limits
 from .messages import ModelInferResponse
 from .models import Model
-from .parameters import Parameters, refuse_unserved
-from .raw import Flat, RawError, read_raw, write_raw
+from .parameters import Parameters, check_parameters
+from .raw import Flat, RawError, as_numbers, read_raw, write_raw
 from .results import result_tensors
 
-# The field of `InferTensorContents` that holds each datatype. FP16 and BF16 have none.
+# The field of `InferTensorContents` that holds each datatype. FP16 and BF16 have none of their own;
+# every value of theirs is one of FP32 as well.
 _CONTENTS: Mapping[str, str] = {
     "BOOL": "bool_contents",
     "INT8": "int_contents",
@@ -30,6 +33,8 @@ _CONTENTS: Mapping[str, str] = {
     "UINT16": "uint_contents",
     "UINT32": "uint_contents",
     "UINT64": "uint64_contents",
+    "FP16": "fp32_contents",
+    "BF16": "fp32_contents",
     "FP32": "fp32_contents",
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
@@ -42,8 +47,9 @@ def decode_request(
     limits: Limits,
     now: float,
     remaining: float | None,
-) -> Request:
-    """Turn a ModelInferRequest to a Request.
+    extras: Extras = NO_EXTRAS,
+) -> tuple[Request, Deliveries]:
+    """Turn a ModelInferRequest to a Request, and to how its outputs are to be sent.
 
     `now` is the engine's clock; `remaining` the seconds that the call itself has left.
     """
@@ -51,30 +57,25 @@ def decode_request(
     tensors, raws, asked = message.inputs[:], message.raw_input_contents[:], message.outputs
     if len(tensors) > limits.tensors or len(asked) > limits.tensors:
         raise RequestError(f"more than {limits.tensors} tensors", pipeline=model.name)
-    if not raws:
-        inputs = read_inputs(model, _given(tensors, tensors, limits), _read_contents)
-    elif len(raws) == len(tensors):
-        inputs = read_inputs(model, _given(tensors, raws, limits), read_raw)
-    else:
-        raise RequestError(
-            f"{len(tensors)} inputs, but raw_input_contents has {len(raws)} entries",
-            pipeline=model.name,
-        )
+    inputs = read_inputs(
+        model,
+        _given(model, tensors, raws, limits, extras),
+        read_raw if raws else _read_contents,
+    )
     request_id, parameters = message.id, message.parameters
     if len(request_id) > limits.id_length:
         raise RequestError(f"the id is longer than {limits.id_length} characters")
-    outputs = None
+    outputs, deliveries = None, PLAIN
     if asked:
-        for output in asked:
-            refuse_unserved(_parameters(output.parameters), limits)
+        deliveries = _deliveries(asked, limits, extras)
         outputs = model.wanted(output.name for output in asked)
     if not parameters and remaining is None:
-        return Request(model.name, inputs, request_id, None, 0, outputs)
+        return Request(model.name, inputs, request_id, None, 0, outputs), deliveries
     parameters = _parameters(parameters)
-    refuse_unserved(parameters, limits)
+    check_parameters(parameters, limits)
     timeout, priority = read_urgency(parameters)
     times = [time for time in (timeout, remaining) if time is not None]
-    return Request(
+    request = Request(
         model.name,
         inputs,
         request_id,
@@ -84,30 +85,69 @@ def decode_request(
         parameters=free_parameters(parameters),
         sequence=read_sequence(parameters),
     )
+    return request, deliveries
 
 
-def _given(tensors: Any, sources: Any, limits: Limits) -> "list[Given[Any]]":  # Any: messages
+# Any: messages
+def _given(
+    model: Model, tensors: Any, raws: Any, limits: Limits, extras: Extras
+) -> "list[Given[Any]]":
+    """Pair each tensor with its values: those in `raws` are of the tensors whose values are neither
+    in shared memory nor in their own contents."""
     given: list[Given[Any]] = []  # Any: likewise
-    for tensor, source in zip(tensors, sources, strict=True):
+    taken = 0
+    for tensor in tensors:
+        place = None
         if tensor.parameters:
-            refuse_unserved(_parameters(tensor.parameters), limits)
+            said = _parameters(tensor.parameters)
+            _check_count(said, limits)
+            place = read_place(said)
+        if place is not None:
+            source = extras.lent().read(place)
+        elif raws and taken < len(raws):
+            source = raws[taken]
+            taken += 1
+        else:
+            source = tensor
+            taken += bool(raws)
         given.append((tensor.name, tensor.datatype, tuple(tensor.shape[:]), source))
+    if taken != len(raws):
+        raise RequestError(
+            f"{taken} inputs, but raw_input_contents has {len(raws)} entries",
+            pipeline=model.name,
+        )
     return given
 
 
-def _read_contents(tensor: Any, datatype: Datatype, count: int) -> Flat:  # Any: a message
-    field = _CONTENTS.get(datatype.name)
-    if field is None:
-        raise RawError(f"{datatype.name} travels only in raw_input_contents")
+def _check_count(parameters: Parameters, limits: Limits) -> None:
+    if len(parameters) > limits.parameters:
+        raise RequestError(f"more than {limits.parameters} parameters")
+
+
+def _deliveries(asked: Any, limits: Limits, extras: Extras) -> Deliveries:  # Any: messages
+    found: dict[str, Delivery] = {}
+    for output in asked:
+        if output.parameters:
+            said = _parameters(output.parameters)
+            _check_count(said, limits)
+            place = read_place(said)
+            if place is not None:
+                extras.lent()  # refuses before anything runs
+            found[output.name] = Delivery(None, read_classes(said), place)
+    return Deliveries(asked=found, extras=extras) if found else PLAIN
+
+
+# Any: a message, or the bytes of shared memory
+def _read_contents(tensor: Any, datatype: Datatype, count: int) -> Flat:
+    if isinstance(tensor, bytes):
+        return read_raw(tensor, datatype, count)
+    field = _CONTENTS[datatype.name]
     values = getattr(tensor.contents, field)
     if len(values) != count:
         raise RawError(f"{count} elements declared, but {field} holds {len(values)}")
     if not datatype.width:
         return list(values)
-    try:
-        return np.array(values, datatype.numpy)
-    except OverflowError:
-        raise RawError(f"a value does not fit in {datatype.name}") from None
+    return as_numbers(values, datatype)
 
 
 def _parameters(parameters: Any) -> Parameters:  # Any: a map of messages
@@ -118,18 +158,36 @@ def _parameters(parameters: Any) -> Parameters:  # Any: a map of messages
 
 
 # Any: a message
-def encode_response(model: Model, request_id: str, outputs: Mapping[str, Item]) -> Any:
+def encode_response(
+    model: Model,
+    request_id: str,
+    outputs: Mapping[str, Item],
+    deliveries: Deliveries = PLAIN,
+) -> Any:
     """Turn results to a ModelInferResponse."""
     message = ModelInferResponse()
     message.model_name = model.name
     message.model_version = model.version
     message.id = request_id
     described, raws = message.outputs, message.raw_output_contents
+    asked = deliveries.asked
     for name, item in outputs.items():
-        for tensor_name, datatype, shape, flat in result_tensors(model.outputs[name], item):
+        for tensor in result_tensors(model.outputs[name], item):
+            place = None
+            if asked is not None:
+                delivery = deliveries.of(tensor.name, name)
+                tensor = deliveries.classify(model, tensor, delivery)
+                place = delivery.place
+            tensor_name, datatype, shape, flat = tensor
             output = described.add()
             output.name = tensor_name
             output.datatype = datatype.name
             output.shape.extend(shape)
-            raws.append(write_raw(flat))
+            if place is None:
+                raws.append(write_raw(flat))
+                continue
+            raws.append(b"")  # clients count these as they count outputs
+            for key, value in deliveries.place(tensor, place).items():
+                field = "string_param" if isinstance(value, str) else "int64_param"
+                setattr(output.parameters[key], field, value)
     return message

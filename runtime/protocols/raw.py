@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from struct import pack, unpack_from
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,26 @@ def _read_elements(buffer: bytes, count: int) -> list[bytes]:
     if start != end:
         raise RawError(f"{end - start} bytes follow the {count} elements of BYTES declared")
     return elements
+
+
+def as_numbers(
+    values: Sequence[Any],  # Any: numbers, or lists of them
+    datatype: Datatype,
+) -> NDArray[np.generic]:
+    """Return numbers, of which each must fit in the datatype; raises RawError.
+
+    Where the datatype has a fraction they are rounded to it, but not to infinity.
+    """
+    try:
+        with np.errstate(over="raise"):
+            array = np.array(values, datatype.numpy)
+    except (OverflowError, FloatingPointError):
+        raise RawError(f"a value does not fit in {datatype.name}") from None
+    if datatype.width == 2 and array.dtype.kind not in "iu":  # BF16 goes to infinity silently
+        lost = np.isinf(array) & ~np.isinf(np.array(values, np.float64))
+        if lost.any():
+            raise RawError(f"a value does not fit in {datatype.name}")
+    return array
 
 
 def write_raw(flat: Flat) -> bytes:

@@ -1,23 +1,50 @@
-"""Extensions of the protocol, one a file; `NAMES` in it is what server metadata says.
+"""Extensions of the protocol, one a file.
 
-parameters           free parameters of a request, which stages may read
-schedule_policy      a request's own time limit and priority
-sequence             requests whose pipeline keeps state from one to the next
-binary_tensor_data   raw tensors behind the JSON of an HTTP body
-decoupled            models that answer a request any number of times
-model_configuration  what a pipeline is, in the words of the protocol
+parameters            free parameters of a request, which stages may read, and headers as such
+schedule_policy       a request's own time limit and priority
+sequence              requests whose pipeline keeps state from one to the next
+binary_tensor_data    raw tensors behind the JSON of an HTTP body
+classification        the highest values of an output, with their labels
+system_shared_memory  tensors that lie in memory which client and server share
+decoupled             models that answer a request any number of times
+model_configuration   what a pipeline is, in the words of the protocol
+model_repository      what there is to be served; loading and unloading
+statistics            what each model has done
+generate              plain JSON in and out, and server-sent events
+trace                 the settings of tracing
+logging               the settings of the log
 
-An extension that is not here is not served: its parameters, routes and calls are refused by name.
+`NAMES` of a file is what server metadata says, `OPERATIONS` what it adds to what can be asked, and
+with `NEEDS` it is served only where somebody may do that. An extension that is not here is not
+served: its parameters, routes and calls are refused by name.
 """
 
+from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...access import Policy
+    from ..operation import Operation
 
 
-def extensions() -> tuple[str, ...]:
-    """Return the names of all extensions in this folder, for server metadata."""
-    modules = sorted(module.name for module in iter_modules(__path__))
+def extensions(policy: "Policy") -> tuple[str, ...]:
+    """Return the names of the extensions served, for server metadata."""
     names: list[str] = []
-    for name in modules:
-        names += import_module(f".{name}", __name__).NAMES
+    for module in _modules():
+        needed = getattr(module, "NEEDS", None)
+        if needed is None or policy.serves(needed):
+            names += module.NAMES
     return tuple(names)
+
+
+def operations() -> "tuple[Operation, ...]":
+    """Return what the extensions add to what can be asked."""
+    return tuple(one for module in _modules() for one in getattr(module, "OPERATIONS", ()))
+
+
+def _modules() -> Iterator[ModuleType]:
+    for name in sorted(module.name for module in iter_modules(__path__)):
+        yield import_module(f".{name}", __name__)

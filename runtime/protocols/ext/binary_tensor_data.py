@@ -5,8 +5,6 @@ order of the JSON, `binary_data_size` bytes each. Length 0 means that there is n
 the body is the only input's data.
 """
 
-from collections.abc import Mapping
-
 from ...request import RequestError
 from ..forms import Form, Kind, Shape
 from ..inputs import Given
@@ -75,16 +73,3 @@ def _numbers_shape(form: Form, size: int) -> Shape:
             raise RequestError(f"input `{form.name}` ({form.type}) cannot be {size} bytes")
         shape[shape.index(-1)] = size // known
     return tuple(shape)
-
-
-class BinaryOutputs:
-    """Which outputs go behind the JSON: as asked for one by one, else as asked for all."""
-
-    def __init__(self, default: bool, asked: Mapping[str, bool] | None = None) -> None:
-        self._default, self._asked = default, asked
-
-    def wants(self, tensor: str, result: str) -> bool:
-        """Whether a tensor is sent so; the tensors of a ragged result follow its own name."""
-        if not self._asked:
-            return self._default
-        return self._asked.get(tensor, self._asked.get(result, self._default))

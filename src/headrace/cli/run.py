@@ -268,6 +268,7 @@ def _renew(keeper: "Keeper", console: Console) -> None:
 
 
 def _config(arguments: Namespace) -> "ServerConfig":
+    from ..runtime.access import Access, policy_of
     from ..runtime.server_config import Carrier, ServerConfig, Tls
 
     tls = None
@@ -286,7 +287,7 @@ def _config(arguments: Namespace) -> "ServerConfig":
         Carrier(arguments.grpc_carrier),
         tls,
         grace=arguments.grace,
-        control=arguments.control == "explicit",
+        policy=policy_of([Access.CONTROL] if arguments.control == "explicit" else [], ()),
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from headrace.runtime.protocols.datatypes import BYTES, DATATYPES
-from headrace.runtime.protocols.ext.binary_tensor_data import BinaryOutputs
+from headrace.runtime.protocols.deliveries import Deliveries
 from headrace.runtime.protocols.json_codec import decode_body, encode_body
 from headrace.runtime.protocols.limits import Limits
 from headrace.runtime.protocols.messages import ModelInferRequest
@@ -43,7 +43,7 @@ def message(model: Model, *tensors: tuple[str, str, list[int], bytes]) -> Any:  
 
 
 def decode(model: Model, asked: Any, remaining: float | None = None) -> Request:
-    return decode_request(model, asked, LIMITS, 10.0, remaining)
+    return decode_request(model, asked, LIMITS, 10.0, remaining)[0]
 
 
 def inputs_of(request: Request) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_b28_a_dtype_survives_raw_bytes_and_json_bit_by_bit(dtype: str) -> None:
     assert answer.outputs[0].datatype == name
     assert answer.raw_output_contents[0] == array.tobytes()
 
-    body = encode_body(model, "", results, BinaryOutputs(False))[0]
+    body = encode_body(model, "", results, Deliveries(False))[0]
     output = json.loads(body)["outputs"][0]
     again = decode_json(
         model, {"inputs": [json_input("x0", name, output["shape"], output["data"])]}
@@ -95,8 +95,15 @@ def test_b28_a_dtype_survives_raw_bytes_and_json_bit_by_bit(dtype: str) -> None:
         ("i64", [-(2**63), 2**63 - 1]),
         ("u16", [0, 65535]),
         ("u64", [0, 2**64 - 1]),
+        ("i16", [-(2**15), 2**15 - 1]),
+        ("i32", [-(2**31), 2**31 - 1]),
+        ("u8", [0, 255]),
+        ("u32", [0, 2**32 - 1]),
+        ("f16", [0.5, -65504.0]),
+        ("bf16", [0.5, -1.5]),
         ("f32", [0.5, -1.5]),
         ("f64", [0.1, 1e300]),
+        ("bytes", [b"\xff", b""]),
         ("string", [b"a", b""]),
     ],
 )
@@ -104,22 +111,31 @@ def test_typed_contents_are_read_as_raw_ones_are(dtype: str, values: list[object
     model = toy_model(f"echo_{dtype}")
     asked = ModelInferRequest(model_name=model.name)
     tensor = asked.inputs.add(name="x0", datatype=model.inputs["x0"].datatype.name, shape=[2])
-    field = {"bool": "bool", "i8": "int", "i64": "int64", "u16": "uint", "u64": "uint64"} | {
-        "f32": "fp32",
-        "f64": "fp64",
-        "string": "bytes",
-    }
+    field = {"bool": "bool", "i64": "int64", "u64": "uint64", "f64": "fp64", "string": "bytes"}
+    field |= dict.fromkeys(("i8", "i16", "i32"), "int") | dict.fromkeys(
+        ("u8", "u16", "u32"), "uint"
+    )
+    field |= dict.fromkeys(("f16", "bf16", "f32"), "fp32") | {"bytes": "bytes"}
     getattr(tensor.contents, f"{field[dtype]}_contents").extend(values)
     given = inputs_of(decode(model, asked))["x0"]
-    expected = [v.decode() if isinstance(v, bytes) else v for v in values]
+    text = dtype == "string"
+    expected = [v.decode() if text and isinstance(v, bytes) else v for v in values]
     assert given.tolist() == expected
 
 
-def test_typed_contents_that_do_not_fit_the_datatype_are_refused() -> None:
-    model = toy_model("echo_i8")
+@pytest.mark.parametrize(
+    ("dtype", "field", "value"),
+    [("i8", "int", 300), ("u16", "uint", 65536), ("f16", "fp32", 1e5), ("bf16", "fp32", 3.4e38)],
+)
+def test_typed_contents_that_do_not_fit_the_datatype_are_refused(
+    dtype: str, field: str, value: float
+) -> None:
+    model = toy_model(f"echo_{dtype}")
+    datatype = model.inputs["x0"].datatype.name
     asked = ModelInferRequest(model_name=model.name)
-    asked.inputs.add(name="x0", datatype="INT8", shape=[1]).contents.int_contents.append(300)
-    with pytest.raises(RequestError, match="does not fit in INT8"):
+    contents = asked.inputs.add(name="x0", datatype=datatype, shape=[1]).contents
+    getattr(contents, f"{field}_contents").append(value)
+    with pytest.raises(RequestError, match=f"does not fit in {datatype}"):
         decode(model, asked)
 
 
@@ -224,7 +240,7 @@ def test_b01_an_empty_list_keeps_dtype_and_rank(name: str, shape: list[int], dat
     results = {"y0": []}
     output = encode_response(model, "", results).outputs[0]
     assert (output.datatype, list(output.shape)) == (datatype, shape)
-    written = json.loads(encode_body(model, "", results, BinaryOutputs(False))[0])["outputs"][0]
+    written = json.loads(encode_body(model, "", results, Deliveries(False))[0])["outputs"][0]
     assert (written["datatype"], written["shape"], written["data"]) == (datatype, shape, [])
 
 
@@ -358,27 +374,34 @@ def test_timeout_and_priority_reach_the_request_and_the_shorter_time_counts() ->
 
 
 @pytest.mark.parametrize("name", ["classification", "shared_memory_byte_size"])
-def test_parameters_of_extensions_not_served_are_refused(name: str) -> None:
+def test_parameters_of_tensors_are_refused_on_the_request(name: str) -> None:
     model = toy_model("echo_f32")
     asked = message(model, ("x0", "FP32", [1], bytes(4)))
     asked.parameters[name].int64_param = 1
-    with pytest.raises(Fault, match="needs the extension") as error:
+    with pytest.raises(RequestError, match="belongs to an input or output"):
         decode(model, asked)
-    assert error.value.code is Code.UNSUPPORTED
-
-
-def test_classification_is_refused_in_both_encodings() -> None:
-    model = toy_model("echo_f32")
-    asked = message(model, ("x0", "FP32", [1], bytes(4)))
-    asked.outputs.add(name="y0").parameters["classification"].int64_param = 3
-    with pytest.raises(Fault, match="classification"):
-        decode(model, asked)
-    content = {
-        "inputs": [json_input("x0", "FP32", [1], [1])],
-        "outputs": [{"name": "y0", "parameters": {"classification": 3}}],
-    }
-    with pytest.raises(Fault, match="classification"):
+    content = {"inputs": [json_input("x0", "FP32", [1], [1])], "parameters": {name: 1}}
+    with pytest.raises(RequestError, match="belongs to an input or output"):
         decode_json(model, content)
+
+
+def test_shared_memory_is_refused_in_both_encodings_where_there_is_none() -> None:
+    model = toy_model("echo_f32")
+    place = {"shared_memory_region": "r", "shared_memory_byte_size": 4}
+    given = {"name": "x0", "datatype": "FP32", "shape": [1], "parameters": place}
+    outputs = [{"name": "y0", "parameters": place}]
+    sent = json_input("x0", "FP32", [1], [1])
+    for content in ({"inputs": [given]}, {"inputs": [sent], "outputs": outputs}):
+        with pytest.raises(Fault, match="needs the extension system_shared_memory") as error:
+            decode_json(model, content)
+        assert error.value.code is Code.UNSUPPORTED
+    for where in ("inputs", "outputs"):
+        asked = message(model, ("x0", "FP32", [1], bytes(4)))
+        tensor = asked.inputs[0] if where == "inputs" else asked.outputs.add(name="y0")
+        tensor.parameters["shared_memory_region"].string_param = "r"
+        tensor.parameters["shared_memory_byte_size"].int64_param = 4
+        with pytest.raises(Fault, match="needs the extension system_shared_memory"):
+            decode(model, asked)
 
 
 def test_too_many_raw_entries_are_refused() -> None:
@@ -435,15 +458,15 @@ def test_b28_an_answer_that_json_cannot_say_is_refused_and_binary_says_it(value:
     model = toy_model("echo_f32")
     results = {"y0": np.array([value], np.float32)}
     with pytest.raises(RequestError, match=r"`y0` holds NaN or infinity.*`binary_data`"):
-        encode_body(model, "", results, BinaryOutputs(False))
-    body, length = encode_body(model, "", results, BinaryOutputs(True))
+        encode_body(model, "", results, Deliveries(False))
+    body, length = encode_body(model, "", results, Deliveries(True))
     assert body[length:] == np.float32(value).tobytes()
 
 
 def test_b28_bytes_that_json_cannot_say_are_refused() -> None:
     results = {"y0": b"\xff"}
     with pytest.raises(RequestError, match="no UTF-8"):
-        encode_body(toy_model("scalar_bytes"), "", results, BinaryOutputs(False))
+        encode_body(toy_model("scalar_bytes"), "", results, Deliveries(False))
 
 
 def test_outputs_are_binary_as_asked_one_by_one_or_all_together() -> None:
@@ -455,10 +478,10 @@ def test_outputs_are_binary_as_asked_one_by_one_or_all_together() -> None:
         "outputs": outputs,
         "parameters": {"binary_data_output": True},
     }
-    request, binary = decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0)
+    request, asked = decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0)
     assert request.outputs == ("y1", "y0")
-    assert binary.wants("y0", "y0")
-    assert not binary.wants("y1", "y1")
+    assert asked.of("y0", "y0").binary
+    assert not asked.of("y1", "y1").binary
 
 
 def test_a_body_without_json_is_the_only_input() -> None:

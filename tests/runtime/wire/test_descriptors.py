@@ -32,6 +32,7 @@ def test_the_committed_descriptors_are_what_protoc_makes_of_the_files(tmp_path: 
             f"--descriptor_set_out={made}",
             f"{folder}/inference.proto",
             f"{folder}/health.proto",
+            f"{folder}/reflection.proto",
         ]
     )
     assert status == 0

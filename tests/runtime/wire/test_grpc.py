@@ -9,7 +9,7 @@ import pytest
 
 from headrace.runtime.grpc.methods import SERVICE
 from headrace.runtime.protocols.limits import Limits
-from headrace.runtime.protocols.messages import message, service_descriptor
+from headrace.runtime.protocols.messages import message
 from headrace.runtime.protocols.raw import write_raw
 from headrace.runtime.server import Server
 from headrace.runtime.server_config import Carrier
@@ -17,12 +17,18 @@ from tests.runtime.wire.conftest import Gate, Start, eventually
 from tests.runtime.wire.test_http import pending
 
 CARRIERS = pytest.mark.parametrize("carrier", [Carrier.NATIVE, Carrier.GRPCIO])
-UNSERVED = sorted(
-    method.name
-    for method in service_descriptor().methods
-    if method.name.endswith(("Register", "Unregister", "Status", "Load", "Unload", "Index"))
-    or method.name in ("ModelStatistics", "TraceSetting", "LogSettings")
+CHANGING = (
+    *(
+        f"{kind}SharedMemory{what}"
+        for kind in ("System", "Cuda")
+        for what in ("Status", "Register")
+    ),
+    "RepositoryModelLoad",
+    "RepositoryModelUnload",
+    "LogSettings",
+    "TraceSetting",
 )
+"""Calls that change the server, or tell of what callers have made there."""
 
 
 @pytest.fixture
@@ -56,11 +62,13 @@ def status_of(call: Any, *arguments: Any, **options: Any) -> grpc.StatusCode:
     return error.value.code()
 
 
-@pytest.mark.parametrize("name", UNSERVED)
-def test_a_call_of_an_extension_not_served_says_so(channel: grpc.Channel, name: str) -> None:
-    with pytest.raises(grpc.RpcError, match=f"{name} is not served") as error:
+@pytest.mark.parametrize("name", CHANGING)
+def test_what_changes_the_server_is_nobodys_unless_allowed(
+    channel: grpc.Channel, name: str
+) -> None:
+    with pytest.raises(grpc.RpcError, match="is not allowed on this server") as error:
         method(channel, name)(b"")
-    assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
 def test_an_unknown_call_is_unimplemented(channel: grpc.Channel) -> None:

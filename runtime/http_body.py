@@ -1,0 +1,92 @@
+"""HTTP: the head and the body of a request, as the rest of the server reads them."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from starlette.requests import Request
+from starlette.types import Message, Receive
+
+from .awaiting import wait_until_done
+from .compression import BodyTooLarge, CodingError, decompress
+from .request import RequestError, Response
+
+Result = TypeVar("Result")
+
+
+NO_TEXTS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def as_texts(headers: Mapping[bytes, bytes]) -> Mapping[str, str]:
+    """Return the headers as texts; their names are in lower case already."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
+
+
+class GoneError(Exception):
+    """The client went away: nobody is there to be answered."""
+
+
+async def whole_body(
+    message: Message, receive: Receive, headers: Mapping[bytes, bytes], limit: int
+) -> bytes:
+    """Return the body that begins with `message`, its coding undone.
+
+    Raises BodyTooLarge, RequestError where it is not in its coding, GoneError.
+    """
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and int(length) > limit:
+        raise BodyTooLarge(f"the body has {int(length)} bytes, the limit is {limit}")
+    parts = bytearray(message.get("body", b""))
+    while message.get("more_body", False):
+        message = await receive()
+        parts += message.get("body", b"")
+        if len(parts) > limit:
+            raise BodyTooLarge(f"the body has more than {limit} bytes")
+    if message["type"] == "http.disconnect":
+        raise GoneError
+    coding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+    if coding == "identity":
+        return bytes(parts)
+    try:
+        return decompress(bytes(parts), coding, limit)
+    except CodingError as error:
+        raise RequestError(str(error)) from None
+
+
+async def request_body(request: Request, limit: int) -> bytes:
+    """Return the whole body of a request that was routed."""
+    message = await request.receive()
+    body = await whole_body(message, request.receive, dict(request.scope["headers"]), limit)
+    if len(body) > limit:
+        raise BodyTooLarge(f"the body has more than {limit} bytes")
+    return body
+
+
+async def done_before_disconnect(future: Future[Response], receive: Receive) -> None:
+    """Wait for the answer; when the client goes away the request is cancelled, and GoneError
+    raised."""
+    await before_disconnect(wait_until_done(future), receive)
+
+
+async def before_disconnect(
+    wanted: "Coroutine[Any, Any, Result]",  # Any: as asyncio has it
+    receive: Receive,
+) -> Result:
+    """Return what is waited for, or cancel it and raise GoneError when the client goes away."""
+    done = asyncio.ensure_future(wanted)
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((done, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            raise GoneError
+        return done.result()
+    finally:
+        done.cancel()
+        gone.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

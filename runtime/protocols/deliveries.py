@@ -1,0 +1,63 @@
+"""How outputs are to be sent: what a request says of each, for both protocols."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ..extras import NO_EXTRAS, Extras
+from ..regions import Place
+from .ext.classification import classified
+from .models import Model
+from .raw import write_raw
+from .results import WireTensor
+
+
+class Delivery(NamedTuple):
+    """`binary` says whether an output goes behind the JSON of an HTTP body, None where nothing is
+    said; `classes` how many of the highest values are wanted in its place; `place` where it is to
+    be put."""
+
+    binary: bool | None = None
+    classes: int = 0
+    place: Place | None = None
+
+
+class Deliveries:
+    """What was asked of outputs one by one, and of all of them (`binary`)."""
+
+    __slots__ = ("_extras", "asked", "binary")
+
+    def __init__(
+        self,
+        binary: bool = False,
+        asked: Mapping[str, Delivery] | None = None,
+        extras: Extras = NO_EXTRAS,
+    ) -> None:
+        self.binary, self.asked, self._extras = binary, asked, extras
+
+    def of(self, tensor: str, result: str) -> Delivery:
+        """Return what holds for a tensor; those of a ragged result follow its own name."""
+        asked = self.asked or {}
+        found = asked.get(tensor) or asked.get(result) or Delivery()
+        return found._replace(binary=self.binary) if found.binary is None else found
+
+    def classify(self, model: Model, tensor: WireTensor, delivery: Delivery) -> WireTensor:
+        """Return the tensor, or the highest values in its place where they were asked for."""
+        if not delivery.classes:
+            return tensor
+        labels = self._extras.labels.get(model.name, {}).get(tensor.name, ())
+        batched = model.pipeline.batch is not None
+        return classified(tensor, delivery.classes, labels, batched)
+
+    def place(self, tensor: WireTensor, place: Place) -> Mapping[str, str | int]:
+        """Put a tensor where it was asked for, and return the parameters that say so."""
+        content = write_raw(tensor.flat)
+        self._extras.lent().write(place, content)
+        return {
+            "shared_memory_region": place.region,
+            "shared_memory_offset": place.offset,
+            "shared_memory_byte_size": len(content),
+        }
+
+
+PLAIN: Final = Deliveries()
+"""Everything as it always is."""

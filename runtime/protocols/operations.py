@@ -1,0 +1,103 @@
+"""Every operation that a server knows, those of the extensions included.
+
+Both front ends make their methods and routes of this table, and ask the policy for each by its
+kind: what is not in it is not served.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..access import Access, Caller
+from ..request import Code, Fault
+from ..service import Service
+from .ext import operations
+from .ext.model_configuration import model_config
+from .metadata import model_metadata, server_metadata
+from .operation import Answer, Arguments, Operation, of_model, text
+
+
+def all_operations(version: str) -> tuple[Operation, ...]:
+    """Return all of them. `version` is the server's, for its metadata."""
+
+    def metadata(service: Service, _: Arguments, __: Caller) -> Any:  # Any: JSON
+        return server_metadata(version, service.policy)
+
+    return (
+        Operation(
+            "ServerLive",
+            Access.PROBE,
+            "Whether the server runs",
+            (("GET", "/v2/health/live"),),
+            lambda _, __, ___: {"live": True},
+        ),
+        Operation(
+            "ServerReady",
+            Access.PROBE,
+            "Whether the server takes requests, and all that it serves can answer them",
+            (("GET", "/v2/health/ready"),),
+            lambda service, _, __: {"ready": service.ready},
+        ),
+        Operation(
+            "ModelReady",
+            Access.PROBE,
+            "Whether a model answers requests",
+            of_model("GET", "/ready"),
+            lambda service, asked, _: {
+                "ready": service.model_ready(text(asked, "name"), text(asked, "version"))
+            },
+        ),
+        Operation(
+            "ServerMetadata",
+            Access.READ,
+            "The server's name, version and extensions",
+            (("GET", "/v2"),),
+            metadata,
+        ),
+        Operation(
+            "ModelMetadata",
+            Access.READ,
+            "A model's inputs and outputs",
+            of_model("GET", ""),
+            _model_metadata,
+        ),
+        Operation(
+            "ModelConfig",
+            Access.READ,
+            "A model's configuration",
+            of_model("GET", "/config"),
+            lambda service, asked, _: model_config(
+                service.find(text(asked, "name"), text(asked, "version"))
+            ),
+            gives=lambda config: {"config": config},
+        ),
+        Operation("ModelInfer", Access.INFER, "Run a model", of_model("POST", "/infer")),
+        Operation("ModelStreamInfer", Access.INFER, "Run models, any number of times"),
+        *operations(),
+        *(
+            Operation(name, Access.MEMORY, "Not served", routes, _no_cuda)
+            for name, routes in _CUDA.items()
+        ),
+    )
+
+
+def _model_metadata(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
+    model = service.find(text(asked, "name"), text(asked, "version"))
+    return model_metadata(model, service.versions(model.name))
+
+
+# Known, so that asking for them says what they are and not that there is no such thing.
+_CUDA: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "CudaSharedMemoryStatus": (
+        ("GET", "/v2/cudasharedmemory/status"),
+        ("GET", "/v2/cudasharedmemory/region/{name}/status"),
+    ),
+    "CudaSharedMemoryRegister": (("POST", "/v2/cudasharedmemory/region/{name}/register"),),
+    "CudaSharedMemoryUnregister": (
+        ("POST", "/v2/cudasharedmemory/unregister"),
+        ("POST", "/v2/cudasharedmemory/region/{name}/unregister"),
+    ),
+}
+
+
+def _no_cuda(_: Service, __: Arguments, ___: Caller) -> Answer:
+    raise Fault(Code.UNSUPPORTED, "the extension cuda_shared_memory is not served")
