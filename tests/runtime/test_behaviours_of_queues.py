@@ -186,6 +186,33 @@ def test_b22_inheritance_of_the_time_that_is_left(simulations: list[Simulation])
     assert runs(simulation, "two") == [1]
 
 
+TOLD = """
+def {name}(x, context):
+    return x, context.parameters["tenant"], context.priority, context.remaining()
+"""
+
+
+def test_b22_inheritance_of_what_the_request_says(simulations: list[Simulation]) -> None:
+    """Each stage sees its parameters and priority, and what is left of its time by then."""
+    maker = PlanMaker()
+    for name in ("one", "two"):
+        told = fields(y="f32", tenant="string", priority="i64", left="f64")
+        maker.python(name, TOLD.format(name=name), F32, told)
+        segment = maker.segments[-1]
+        assert isinstance(segment, PythonSegment)
+        queued = Service(resources=(("place", 1),)) if name == "two" else segment.service
+        maker.segments[-1] = replace(segment, told=True, service=queued)
+    steps = [call(0, [0], [1, 2, 3, 4]), call(1, [1], [5, 6, 7, 8])]
+    given = fields(tenant="string", priority="i64", first="f64", second="f64")
+    maker.pipeline("p", F32, given, block([0], steps, [6, 7, 4, 8]))
+    simulation = Simulation(maker.plan(), cost=lambda _name, _rows: 0.5)
+    simulations.append(simulation)
+    outcome = ask(simulation, parameters={"tenant": "blue"}, priority=3, deadline=4.0)
+    simulation.run()
+    assert outcome.outputs is not None
+    assert [*outcome.outputs.values()] == ["blue", 3, 4.0, 3.5]
+
+
 def test_b23_cancelled_while_queued_for_the_first_stage(gate: Gate) -> None:
     engine = Engine(two(GATED).plan(), EngineConfig(workers=1))
     request = Request("p", {"x": np.float32(1)})
