@@ -183,6 +183,7 @@ class Engine:
             plan, clock = pipeline.plan, self._clock
             group = ONE if plan.batch is None else pipeline.group(columns)
             if plan.batch is not None and group.count == 0:
+                tally.pipelines[pipeline.index].count_nothing()
                 return nothing(presenters)
             if plan.deadline is not None:
                 deadline = pipeline.deadline(clock(), deadline)
@@ -208,6 +209,8 @@ class Engine:
             cell = tally.pipelines[pipeline.index]
             cell.successes += 1
             cell.duration += seconds
+            if group is not ONE:
+                cell.count_rows(group.count, seconds)
             pipeline.measured(seconds)
             return answer
         finally:
@@ -352,7 +355,9 @@ class Engine:
         """Hand a request to the workers, unless it has no rows."""
         columns = pipeline.accept(inputs)
         block, presenters = pipeline.wanted(outputs)
-        if pipeline.plan.batch is not None and columns and columns[0].count == 0:
+        rows = columns[0].count if pipeline.plan.batch is not None and columns else 1
+        if rows == 0:
+            self._metrics.tally().pipelines[pipeline.index].count_nothing()
             answer.give(nothing(presenters))
             return
         now, flow, turn = self._clock(), pipeline.start(columns, block), None
@@ -373,7 +378,7 @@ class Engine:
             turn,
             size_of(columns),
         )
-        answer.task = task
+        answer.task, task.rows = task, rows
         try:
             workers.admit(task)
         except Fault:

@@ -69,6 +69,11 @@ class PipelineCell:
         self.rows[rows] = self.rows.get(rows, 0) + 1
         self.row_seconds[rows] = self.row_seconds.get(rows, 0.0) + seconds
 
+    def count_nothing(self) -> None:
+        """Count a successful request without rows, of which nothing ran."""
+        self.successes += 1
+        self.count_rows(0, 0.0)
+
     def fall_back(self, place: str, code: str) -> None:
         """Count one row of a `try` that went to its `else`, and why."""
         self.fallbacks[place, code] = self.fallbacks.get((place, code), 0) + 1

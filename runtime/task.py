@@ -54,7 +54,7 @@ class Task(Waiter):
     `begun` when a request with a deadline went on from each place. `asked` is the priority that the
     caller asked for, or the pipeline's default; `level` what comes of it in the pipeline's line.
     `size` are the bytes of its inputs; `waited` the seconds before it was started. With a `turn` in
-    a sequence, `left` is what its flow has given for the states."""
+    a sequence, `left` is what its flow has given for the states. `rows` is how many it has."""
 
     __slots__ = (
         "admitted",
@@ -68,6 +68,7 @@ class Task(Waiter):
         "pipeline",
         "presenters",
         "reached_queue",
+        "rows",
         "size",
         "started",
         "turn",
@@ -97,7 +98,7 @@ class Task(Waiter):
         self.admitted, self.size, self.waited = admitted, size, 0.0
         self.begun: dict[int, float] | None = None if self.deadline is None else {}
         self.started = self.reached_queue = False
-        self.turn = turn
+        self.turn, self.rows = turn, 1
         self.left: list[Rows] | None = None
 
     @property

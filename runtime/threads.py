@@ -318,4 +318,6 @@ def count_outcome(tally: Tally, task: Task, outcome: "dict[str, Item] | Fault", 
     cell.successes += 1
     cell.duration += now - task.admitted
     cell.queue += task.waited
+    if task.rows != 1:
+        cell.count_rows(task.rows, now - task.admitted)
     task.pipeline.measured(task.busy)
