@@ -41,7 +41,8 @@ class Items(Mapping[Path, Value]):
         return len(self._found)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} values at {', '.join(map(str, list(self)[:4]))}, ...>"
+        shown = ", ".join(map(str, list(self)[:4]))
+        return f"<{len(self)} values at {shown}{', ...' if len(self) > 4 else ''}>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,19 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..dsl.literals import DURATION_SECONDS, LiteralError, read_quantity
 from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
-from . import _files, _values
+from . import _files, _tracing, _values
 from .command import Command, Exit, UsageError
 from .console import Console
 
 if TYPE_CHECKING:
     from ..app import App
     from ..compiler.plan import PipelinePlan, Plan
+    from ..runtime.observe.trace import Trace
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -29,31 +30,54 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
     parser.add_argument("--timeout", metavar="TIME", help="such as 500ms or 2s")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    _tracing.arguments(parser)
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
     given = _values.split(arguments.inputs)
     timeout = _seconds(arguments.timeout) if arguments.timeout is not None else None
+    trace: Trace | None = None
     if arguments.target.startswith(("grpc://", "http://", "https://")):
         if arguments.schedule is not None:
             raise UsageError("--schedule is for sources; a server has chosen its own")
+        if _tracing.wanted(arguments) or arguments.no_fuse:
+            raise UsageError(
+                "--trace is for a plan here", "a server writes traces with `headrace run --trace`"
+            )
         start = time.perf_counter()
         results = _ask(arguments.target, arguments.pipeline, given, timeout)
     else:
-        plan = _files.plan_of(arguments.target, arguments.schedule, console)
+        from ..runtime.request import Fault
+
+        plan = _files.plan_of(
+            arguments.target, arguments.schedule, console, fuse=not arguments.no_fuse
+        )
         pipeline = plan.pipeline(_chosen(plan, arguments.pipeline))
         values = _values.read(given, wanted(pipeline))
-        options = {} if timeout is None else {"timeout": timeout}
+        traced = _tracing.wanted(arguments)
+        if traced and "trace" in values:
+            raise UsageError("an input called `trace` stands in the way of --trace")
+        options: dict[str, Any] = {"trace": True} if traced else {}  # Any: as of a call
+        options |= {} if timeout is None else {"timeout": timeout}
         # what a stage prints is about the result, and not part of it
         with _load(plan, console) as app, redirect_stdout(console.err):
             called = app[pipeline.name]
             # what keeps state gets the first request of a sequence
             call = called if pipeline.idle is None else called.sequence()
             start = time.perf_counter()
-            record = call(**values, **options)
+            try:
+                record = call(**values, **options)
+            except Fault as fault:
+                if fault.trace is not None:
+                    _tracing.show(fault.trace, arguments, console)
+                raise
+        if traced:
+            record, trace = record
         results = {f.name: value for f, value in zip(pipeline.results, record, strict=True)}
     seconds = time.perf_counter() - start
     _show(results, arguments.json, console)
+    if trace is not None:
+        _tracing.show(trace, arguments, console)
     console.say(f"answered in {_milliseconds(seconds)} ms")
     return Exit.GOOD
 
