@@ -102,7 +102,7 @@ class GpuDevice(ResidentDevice):
         return view
 
     def close(self) -> None:
-        self.pool.trim()
+        self.pool.close()
 
     def _submit(
         self,

@@ -40,7 +40,7 @@ class Books:
     """Keeps a ledger; safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # values may be dropped, and counted, at any moment
         self._stages: dict[str, Counter[str]] = {}
         self._total: Counter[str] = Counter()
 

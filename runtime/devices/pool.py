@@ -46,10 +46,12 @@ class Pool:
     ) -> None:
         self._device, self._books = device, books
         self._take, self._give, self._free, self._told = take, give, free, idle
-        self._lock = threading.Lock()
+        # Values are dropped at any moment, also while this lock is held: they are only noted, but
+        # for when nothing is leased any more.
+        self._lock = threading.RLock()
         self._idle: list[Block] = []  # sorted
-        # Values are dropped at any moment, also while this lock is held: they are only noted.
         self._back: deque[tuple[Block, str, int]] = deque()
+        self._closed = False
 
     def lease(self, nbytes: int, stage: str) -> tuple[Buffer, Uses]:
         """Return memory, and what its first use is to wait for; raises OutOfMemory."""
@@ -75,8 +77,15 @@ class Pool:
             self._collect()
             self._trim()
 
+    def close(self) -> None:
+        """Give the device back what no value has, and the rest as values are dropped."""
+        self._closed = True
+        self.trim()
+
     def _note(self, block: Block, stage: str, live: int, uses: Uses) -> None:
         self._back.append((Block(block.nbytes, block.offset, uses), stage, live))
+        if self._closed:
+            self.trim()
 
     def _collect(self) -> None:
         while self._back:
@@ -96,13 +105,13 @@ class Pool:
         return Block(size, offset)
 
     def _trim(self) -> None:
-        for block in self._idle:
+        while self._idle:
+            block = self._idle.pop()
             for event in block.uses.values():
                 with suppress(DeviceError):  # whoever asked for what failed there is told
                     event.synchronize()
             self._give(block.offset, block.nbytes)
             self._books.count("the pool", releases=1, held_bytes=-block.nbytes)
-        self._idle.clear()
 
 
 def rounded(nbytes: int) -> int:

@@ -96,7 +96,9 @@ class SimDevice(ResidentDevice):
     def __init__(self, index: int = 0, config: SimConfig | None = None) -> None:
         super().__init__(f"sim:{index}" if index else "sim")
         self.config = config or SimConfig()
-        self.lock = threading.Lock()
+        self.lock = (
+            threading.RLock()
+        )  # values may be dropped, and their memory given, at any moment
         self._numbers = itertools.count(1)
         self._memory = Memory(self.config.capacity)
         self._tracks: dict[int, Track] = {}  # of each block, by its offset
@@ -179,7 +181,7 @@ class SimDevice(ResidentDevice):
 
     def close(self) -> None:
         self.settle()
-        self.pool.trim()
+        self.pool.close()
         self._memory.close()
         left = [one for one in self._leases if not one.released]
         if left and self.config.leaks:

@@ -16,6 +16,7 @@ PACKAGES = (
     "headrace.runtime",
     "headrace.runtime.backends",
     "headrace.runtime.devices",
+    "headrace.runtime.devices.simulation",
     "headrace.runtime.grpc",
     "headrace.runtime.protocols",
     "headrace.runtime.protocols.ext",
