@@ -1,7 +1,7 @@
 """Requests and responses as HTTP bodies: JSON, and binary tensors behind it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -40,7 +40,7 @@ class _Input(msgspec.Struct):
     datatype: str
     shape: list[int]
     parameters: _InputParameters | None = None
-    data: msgspec.Raw = msgspec.Raw()  # nothing: the data is behind the JSON
+    data: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)  # none: it is not in the JSON
 
 
 class _OutputParameters(msgspec.Struct):
@@ -186,6 +186,14 @@ def _in_memory(parameters: _InputParameters, extras: Extras) -> bytes:
 
 def _members(parameters: _InputParameters | _OutputParameters) -> Parameters:
     return {name: value for name, value in msgspec.structs.asdict(parameters).items() if value}
+
+
+def body_schemas(reference: str) -> tuple[Any, Any, dict[str, Any]]:  # Any: JSON
+    """Return the JSON schemas of a request and a response, and those that they refer to."""
+    (request, response), others = msgspec.json.schema_components(
+        (_Request, _Response), ref_template=reference
+    )
+    return request, response, others
 
 
 def encode_body(

@@ -13,7 +13,8 @@ from ..service import Service
 from .ext import operations
 from .ext.model_configuration import model_config
 from .metadata import model_metadata, server_metadata
-from .operation import Answer, Arguments, Operation, of_model, text
+from .openapi import openapi
+from .operation import Arguments, Operation, of_model, text
 
 
 def all_operations(version: str) -> tuple[Operation, ...]:
@@ -22,7 +23,10 @@ def all_operations(version: str) -> tuple[Operation, ...]:
     def metadata(service: Service, _: Arguments, __: Caller) -> Any:  # Any: JSON
         return server_metadata(version, service.policy)
 
-    return (
+    def document(service: Service, _: Arguments, __: Caller) -> Any:  # Any: JSON
+        return openapi(table, version, service.policy)
+
+    table = (
         Operation(
             "ServerLive",
             Access.PROBE,
@@ -77,7 +81,9 @@ def all_operations(version: str) -> tuple[Operation, ...]:
             Operation(name, Access.MEMORY, "Not served", routes, _no_cuda)
             for name, routes in _CUDA.items()
         ),
+        Operation("", Access.READ, "This document", (("GET", "/v2/openapi.json"),), document),
     )
+    return table
 
 
 def _model_metadata(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
@@ -99,5 +105,5 @@ _CUDA: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-def _no_cuda(_: Service, __: Arguments, ___: Caller) -> Answer:
+def _no_cuda(_: Service, __: Arguments, ___: Caller) -> None:
     raise Fault(Code.UNSUPPORTED, "the extension cuda_shared_memory is not served")
