@@ -197,7 +197,6 @@ def test_a_stall_on_the_simulated_driver_is_over_at_the_deadline() -> None:
     assert late.at == 1.0
     del late  # which has its walk, and that its values
     for _ in range(2):
-        get_over(device)
         following = simulation.submit(Request("p", {"x": value(7)}))
         simulation.run()
         np.testing.assert_array_equal(result(following), value(7) + 3)
