@@ -188,8 +188,9 @@ class ModelDef:
     signature's order. `input_axes`/`output_axes` give the batch axis of each, None when the
     tensor has none; all None means that the model cannot batch. `content` is None when a
     declared signature was checked without the file. `members` names what was fused into it, in
-    order of execution. `pads` says of which dimensions rows may differ; `told` that a class is
-    given the request of each row as well.
+    order of execution. `where` is what it asks of sizes, to which its calls are held. `pads` says
+    of which dimensions rows may differ; `told` that a class is given the request of each row as
+    well.
     """
 
     name: str
@@ -206,6 +207,7 @@ class ModelDef:
     checks: tuple[Check, ...] = ()
     pads: tuple[Pads, ...] = ()
     told: bool = False
+    where: tuple[Check, ...] = ()
 
     @property
     def batches(self) -> bool:

@@ -136,7 +136,8 @@ class _Merge:
             members=tuple(
                 name for model in self.models for name in (model.members or (model.name,))
             ),
-            checks=self._checks(),
+            checks=self._of_calls([model.checks for model in self.models]),
+            where=self._of_calls([model.where for model in self.models]),
         )
 
     def _input_at(self, port: Port) -> tuple[Field, int | None]:
@@ -152,11 +153,10 @@ class _Merge:
     def _field(self, part: int, field: Field) -> Field:
         return replace(field, type=self.sizes[part].of_call(field.type))
 
-    def _checks(self) -> tuple[Check, ...]:
+    def _of_calls(self, checks: list[tuple[Check, ...]]) -> tuple[Check, ...]:
+        """Return what is checked of each model, by the sizes of the calls."""
         found = (
-            self.sizes[i].check_of_call(check)
-            for i, model in enumerate(self.models)
-            for check in model.checks
+            self.sizes[i].check_of_call(check) for i, one in enumerate(checks) for check in one
         )
         return tuple(dict.fromkeys(check for check in found if check is not None))
 

@@ -76,6 +76,7 @@ class OnnxSegment:
     place: Place
     pads: tuple[Pads, ...] = ()
     service: Service = NO_SERVICE
+    where: tuple[Check, ...] = ()  # what it asks of sizes, to which its calls are held
 
     @property
     def stackable(self) -> bool:
@@ -115,6 +116,7 @@ class PythonSegment:
     pads: tuple[Pads, ...] = ()
     service: Service = NO_SERVICE
     told: bool = False
+    where: tuple[Check, ...] = ()  # as of an OnnxSegment
 
     @property
     def is_class(self) -> bool:

@@ -76,6 +76,7 @@ class Segments:
             place=place_of(model.span, directory),
             pads=_pads(model, number),
             service=service_of(settings, point),
+            where=_planned(model.where, number),
         )
 
     def _python(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:
@@ -119,6 +120,7 @@ class Segments:
             device=settings.device or graph.settings.device or CPU,
             pads=_pads(model, number),
             service=service_of(settings, point),
+            where=_planned(model.where, number),
             told=model.told,
         )
 
@@ -163,7 +165,11 @@ def _renumbered(
         return tuple(replace(field, type=rename_dims(field.type, number)) for field in old)
 
     new = Signature(fields(signature.params), fields(signature.results))
-    return new, tuple(
+    return new, _planned(checks, number)
+
+
+def _planned(checks: Iterable[Check], number: _Numbers) -> tuple[PlannedCheck, ...]:
+    return tuple(
         PlannedCheck(rename_dim(c.left, number), c.op, rename_dim(c.right, number), c.text)
         for c in checks
     )

@@ -5,7 +5,7 @@ from typing import cast
 import numpy as np
 
 from ..compiler.plan import Check, OnnxSegment, PythonSegment
-from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
+from ..dsl.types import DimArith, DType, ListType, OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array, Item
 from .context import Context
@@ -18,14 +18,29 @@ _MOST = 4096
 
 
 def smallest(segment: OnnxSegment | PythonSegment) -> int:
-    """Return the smallest size of all named dimensions at which the stage's checks hold."""
+    """Return the smallest size of all named dimensions at which what the stage asks of sizes holds,
+    and no size of its inputs that is computed from them is less than one."""
     signature = segment.signature
     found = names(field.type for field in (*signature.params, *signature.results))
+    computed = [dim for field in signature.params for dim in _computed(field.type)]
     for size in range(1, _MOST + 1):
         bindings: Bindings = dict.fromkeys(found, size)
-        if not any(_fails(check, bindings) for check in segment.checks):
+        sizes = (evaluate(dim, bindings) for dim in computed)
+        if any(one is not None and one < 1 for one in sizes):
+            continue
+        if not any(_fails(check, bindings) for check in (*segment.checks, *segment.where)):
             return size
     return 1  # its run will say what does not hold
+
+
+def _computed(kind: Type) -> list[DimArith]:
+    match kind:
+        case TensorType(dims=dims):
+            return [dim for dim in dims if isinstance(dim, DimArith)]
+        case ListType(item=item) | OptionalType(item=item):
+            return _computed(item)
+        case _:
+            return []
 
 
 def _fails(check: Check, bindings: Bindings) -> bool:
@@ -56,6 +71,8 @@ def _stand_in(kind: Type, bindings: Bindings, size: int, random: np.random.Gener
         case TensorType(dtype=dtype, dims=dims):
             found = (evaluate(dim, bindings) for dim in dims)
             shape = tuple(size if one is None else one for one in found)
+            if min(shape, default=0) < 0:
+                raise StageError(f"a {kind} cannot be made up of sizes of {size}: give a sample")
             return _filled(dtype, shape, random)
         case ListType(item=item):
             return [cast("Item", _stand_in(item, bindings, size, random))]  # on the host

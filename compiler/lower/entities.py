@@ -10,7 +10,7 @@ from ...dsl.source import Source, Span
 from ...dsl.types import Dim, Signature, Type
 from ...stdlib.catalog import Family
 from ...stdlib.op import Literal
-from ..graph import FunctionDef, Graph, ModelDef
+from ..graph import Check, FunctionDef, Graph, ModelDef
 from .operands import Known
 
 
@@ -23,6 +23,10 @@ class Constraint:
     right: Dim
     text: str
     span: Span
+
+    @property
+    def check(self) -> Check:
+        return Check(self.left, self.op, self.right, self.text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
         definition = replace(definition, content=_pack(item, found, axes, session))
     defaults = read_defaults(item.params or (), definition.signature.params, file, session)
     where = tuple(read_constraint(one, problems) for one in item.where)
+    definition = replace(definition, where=tuple(one.check for one in where))
     return NamedModel(definition, where, defaults) if problems.errors == before else None
 
 

@@ -66,6 +66,7 @@ def read_python_model(item: ast.Model, file: File, session: Session) -> Entity:
     definition = replace(definition, pads=read_pads(item, definition, problems))
     defaults = read_defaults(item.params, signature.params, file, session)
     where = tuple(read_constraint(one, problems) for one in item.where)
+    definition = replace(definition, where=tuple(one.check for one in where))
     return NamedModel(definition, where, defaults)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import headrace
 from headrace.compiler.plan import Check, Isolation, OnnxSegment, PythonSegment, Service
-from headrace.dsl.types import DimArith, DimVar
+from headrace.dsl.types import DimArith, DimVar, DType, Field, TensorType
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.stand_ins import smallest
@@ -93,6 +94,38 @@ def test_named_sizes_are_the_smallest_that_the_checks_of_a_stage_allow() -> None
     assert isinstance(limited, OnnxSegment)
     assert isinstance(free, OnnxSegment)
     assert (smallest(limited), smallest(free)) == (32, 1)
+
+
+@pytest.mark.parametrize(
+    ("declared", "size"),
+    [
+        ("(x: f32[3, H, W]) -> (y: f32[H]) where H % 32 == 0, W >= 40", 64),
+        ("(x: f32[N - 3, N]) -> (y: f32[N])", 4),
+        ("(x: list<f32[W / 4], 9>) -> (y: f32[N])", 4),
+        ("(x: f32[N]?) -> (y: f32[N])", 1),
+    ],
+)
+def test_named_sizes_are_what_the_model_says_that_it_takes(
+    tmp_path: Path, declared: str, size: int
+) -> None:
+    (tmp_path / "m.py").write_text("class M:\n    def __call__(self, x):\n        return x\n")
+    params, results = declared.partition(" where")[0][1:-1].split(") -> (")
+    (tmp_path / "p.pipe").write_text(
+        f'model m = python "m.py:M" {declared}\n'
+        f"pipeline p({params}) -> ({results}) {{ return y = m(x) }}\n"
+    )
+    (segment,) = headrace.compile(tmp_path / "p.pipe").plan.segments[-1:]
+    assert isinstance(segment, PythonSegment)
+    assert smallest(segment) == size
+
+
+def test_sizes_that_cannot_be_are_an_error_at_loading() -> None:
+    maker = PlanMaker()
+    taken = (Field("x", TensorType(DType.F32, (DimArith("-", 0, DimVar("N")),))),)
+    maker.python("M", COUNTING, taken, Y, batched=True)
+    with pytest.raises(LoadError, match="cannot be made up") as caught:
+        engine_of(maker, 1, instances=1, group=4)
+    assert caught.value.code == "HR508"
 
 
 def test_a_stage_that_fails_when_it_is_warmed_up_does_not_load_and_says_with_what() -> None:
