@@ -14,7 +14,7 @@ from . import schedule_values as read
 from .choose_schedule import schedule_name
 from .graph import FunctionCall, Graph, ModelCall, OpCall, Region, Settings, StageSettings
 from .policies import Sequencing
-from .schedule_padding import refuse_on_sim
+from .schedule_padding import refuse_on_devices
 from .schedule_places import refuse_with_places
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
 from .schedule_service import Stage, read_resources
@@ -98,7 +98,7 @@ def resolve_schedule(
     unplaceable = refuse_with_places(of_stage, settings, stages, sequencing)
     needs = {name: one.service.resources for name, one in settings}
     resources = section.take("resources", lambda s: _resources(s, needs, section.diagnostics))
-    refused = refuse_on_sim(of_stage, settings, stages, device)
+    refused = refuse_on_devices(of_stage, settings, stages, device)
     diagnostics = [*section.finish(), *names.finish(), *refused, *unplaceable]
     return Settings(
         name=schedule_name(schedule),

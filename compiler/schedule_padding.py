@@ -32,24 +32,29 @@ def read_padding(
     return Padding(dim, bucket, waste) if dim is not None else None
 
 
-def refuse_on_sim(
+def refuse_on_devices(
     written: Sequence[ast.Setting],
     settings: Sequence[tuple[str, StageSettings]],
     stages: Mapping[str, Stage],
     device: str | None,
 ) -> list[Diagnostic]:
-    """Report padding of stages that run on `sim`, whose memory nothing can fill up."""
+    """Report padding of models in a device's memory, where nothing can fill rows up."""
     padded = {
         name
         for name, one in settings
-        if (one.device or device) == "sim"
+        if (one.device or device or "cpu") != "cpu"
         and not stages[name].is_python
         and one.batching is not None
         and one.batching.padding
     }
-    message = "`pad` on the device `sim` is not served yet: rows there are not filled up"
+    message = "`pad` is not served yet but on `cpu`: rows in a device's memory are not filled up"
     return [
-        Diagnostic("HR404", message, Label(one.key.span), help="use another device or no `pad`")
+        Diagnostic(
+            "HR404",
+            message,
+            Label(one.key.span),
+            help="let the stage run on `cpu`, or leave out `pad`",
+        )
         for one in written
         if one.key.text in padded
     ]

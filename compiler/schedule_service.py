@@ -159,8 +159,8 @@ def read_service(
     if isinstance(stage.runs, ModelDef) and stage.runs.told:
         message = f"`cache` has no effect on `{stage.name}`: it asks for the request that it serves"
         section.refuse("cache", "HR403", message)
-    if device == "sim" and not stage.is_python:
-        message = f"`cache` has no effect on `{stage.name}`: its values stay in the memory of `sim`"
+    if device != "cpu" and not stage.is_python:
+        message = f"`cache` has no effect on `{stage.name}`: its values stay in a device's memory"
         section.refuse("cache", "HR403", message)
     cache = section.take("cache", read.size)
     if stage.is_function:

@@ -142,7 +142,11 @@ CASES = [
     ("many { batch { max = 2, pad = L } }", "HR403", "pad", None),
     (
         "padded { batch { max = 2, pad = L }, device = sim }",
-        *("HR404", "padded", "use another device or no `pad`"),
+        *("HR404", "padded", "let the stage run on `cpu`, or leave out `pad`"),
+    ),
+    (
+        "padded { batch { max = 2, pad = L } }\ndevice = gpu(0)",
+        *("HR404", "padded", "let the stage run on `cpu`, or leave out `pad`"),
     ),
     # values of another kind
     ("read { batch { max = 2ms } }", "HR405", "2ms", None),

@@ -170,6 +170,7 @@ CASES = [
     ("quads { cache = 1MiB }", "HR403", "cache", "declare it `pure` if it does not"),
     ("read { cache = 4 }", "HR405", "4", None),
     ("read { cache = 1MiB }\ndevice = sim", "HR403", "cache", None),
+    ("read { cache = 1MiB, device = gpu(0) }", "HR403", "cache", None),
     ("many { warmup = on }", "HR403", "warmup", None),
     ("whole { warmup = [1, 2] }", "HR408", "[1, 2]", "write `[1]`"),
     ("read { batch { max = 8 }, warmup = [16] }", "HR406", "[16]", None),
