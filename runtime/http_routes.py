@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from .access import Access
 from .awaiting import wait_until_done
-from .compression import BodyTooLarge, compress
+from .compression import BodyTooLarge
 from .http_body import GoneError, request_body
 from .http_generate import generate, generate_stream
 from .http_status import STATUS, TOO_LARGE, error_body, error_headers
@@ -34,13 +34,15 @@ def routes(service: Service, operations: Sequence[Operation]) -> Starlette:
             return _guarded(service, operation, lambda request: respond(service, request))
         return None if operation.answer is None else _answering(service, operation)
 
+    made = [
+        Route(path, respond, methods=[method])
+        for operation in operations
+        if (respond := endpoint(operation)) is not None
+        for method, path in operation.routes
+    ]
     return Starlette(
-        routes=[
-            Route(path, made, methods=[method])
-            for operation in operations
-            if (made := endpoint(operation)) is not None
-            for method, path in operation.routes
-        ],
+        # a path without names goes before one that its words would fit
+        routes=sorted(made, key=lambda route: route.path.count("{")),
         exception_handlers={HTTPException: _on_http_exception},
     )
 
@@ -79,7 +81,7 @@ def _answering(service: Service, operation: Operation) -> Endpoint:
         if operation.access is Access.PROBE:
             good = all(found.values())
             return Response(status_code=200 if good else STATUS[Code.UNAVAILABLE])
-        return _json(found, request.headers.get("accept-encoding"))
+        return _json(found)
 
     return _guarded(service, operation, respond)
 
@@ -99,15 +101,11 @@ async def _arguments(request: Request, limit: int) -> Arguments:
 _OBJECTS = msgspec.json.Decoder(dict[str, Any])  # Any: JSON
 
 
-def _json(content: Any, accepted: str | None) -> Response:  # Any: JSON
+def _json(content: Any) -> Response:  # Any: JSON
+    """Answer with JSON, never compressed: a stock client with asyncio offers to undo codings and
+    does so for inference alone."""
     body = b"" if content is None else msgspec.json.encode(content)
-    coding = None
-    if accepted is not None:
-        body, coding = compress(body, accepted.encode("latin-1"))
-    answer = Response(body, media_type="application/json")
-    if coding is not None:
-        answer.raw_headers.append((b"content-encoding", coding))
-    return answer
+    return Response(body, media_type="application/json")
 
 
 def _error(status: int, message: str) -> Response:
