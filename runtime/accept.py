@@ -180,21 +180,23 @@ def _default(parameter: Parameter) -> Rows | None:
 
 
 class Presenter:
-    """Turns one result column into what the caller gets."""
+    """Turns one result column into what the caller gets; numbers are NumPy scalars."""
 
     def __init__(self, pipeline: PipelinePlan, index: int) -> None:
         field = pipeline.results[index]
         self.name = field.name
         self._pipeline, self._type, self._batch = pipeline, field.type, pipeline.batch is not None
         self._dtype = to_numpy(field.type.dtype) if isinstance(field.type, TensorType) else None
+        self._scalar = isinstance(field.type, TensorType) and not field.type.dims
 
     def present(self, column: Rows) -> Item:
         """Return the result: one item, or in a `batch` pipeline all rows behind a leading axis."""
         if not self._batch:
             value = column.item(0)
             if value.__class__ is np.ndarray and self._dtype is not None:
-                return value  # type: ignore[return-value] by its class, which is quicker than isinstance
-            return self._item(value)
+                return value[()] if self._scalar else value  # type: ignore[index, return-value] by its class, which is quicker than isinstance
+            item = self._item(value)
+            return item[()] if self._scalar and isinstance(item, np.ndarray) else item
         is_tensor = isinstance(self._type, TensorType)
         if is_tensor and column.count and column.is_stacked:
             stack = column.stack()

@@ -1,5 +1,7 @@
 """What a stream emits, from wherever an `emit` may stand."""
 
+import numpy as np
+
 from tests.language.programs import answers, mistakes, source
 
 
@@ -69,3 +71,19 @@ pipeline p(a: bool) -> stream (n: i64) {
 }
 """
     assert [one.code for one in mistakes(text)] == ["HR216", "HR101", "HR220", "HR206"]
+
+
+def test_a_number_that_comes_back_is_a_numpy_scalar_whatever_has_made_it() -> None:
+    text = """
+pipeline p(n: i64, x: f32[3]) -> stream (n: i64, x: f32, s: string) {
+    emit n = n, x = x[0], s = "a"
+    emit n = n + 1, x = sum(x), s = text.join(["a", "b"], "")
+    kept = for one in x { yield y = one when one > 0 }
+    emit n = len(kept), x = 3, s = "c"
+}
+""".replace("\npipeline", "\nuse text\npipeline", 1)
+    given = {"n": np.array(2), "x": np.ones(3, np.float32)}
+    (found,) = answers(source(text), given)
+    assert [(type(one["n"]), type(one["x"]), type(one["s"])) for one in found] == [
+        (np.int64, np.float32, str)
+    ] * 3
