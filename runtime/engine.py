@@ -380,7 +380,7 @@ class Engine:
         )
         answer.task, task.rows = task, rows
         try:
-            workers.admit(task)
+            workers.admit(task, block.opening)
         except Fault:
             task.leave(False)
             raise

@@ -155,7 +155,8 @@ class Block:
 
     `calls` holds the steps when all are calls: a driver that runs every stage at once may then go
     through them itself, from `fill` to `results`, and save the generator. `only` is the call that
-    is all there is: its arguments are the block's, its results too.
+    is all there is: its arguments are the block's, its results too. `opening` is the stage that is
+    called first, before anything else is done.
     """
 
     __slots__ = (
@@ -166,6 +167,7 @@ class Block:
         "_template",
         "calls",
         "only",
+        "opening",
         "results",
     )
 
@@ -182,7 +184,10 @@ class Block:
         self._steps = tuple(steps)
         calls = [(step, frees) for step, frees in self._steps if isinstance(step, Call)]
         self.calls = tuple(calls) if len(calls) == len(self._steps) else None
-        self.only = None
+        self.only: Call | None = None
+        self.opening = None
+        if self._steps and isinstance(first := self._steps[0][0], Call):
+            self.opening = first.stage
         if self.calls is not None and len(calls) == 1:
             call, _ = calls[0]
             if call.inputs == params and call.outputs == results:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ..stdlib.op import Item
 from .batcher import Batch, Slice
@@ -13,8 +13,8 @@ from .prepared import present
 from .request import Fault
 from .rows import Rows, merge
 from .stage import Part, Stage, StageError
-from .strands import Delivery
-from .task import Branch, Join, Strand, Ticket
+from .strands import Delivery, Resume
+from .task import Branch, Join, Strand, Task, Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,59 @@ class Doors(Protocol):
         ...
 
     def leave(self, stage: Stage) -> None: ...
+
+
+class Closed:
+    """Lets nothing run at once that could be waited for."""
+
+    def enter(self, strand: Strand, stage: Stage, count: int) -> bool:
+        del strand, count
+        return stage.policy is None
+
+    def leave(self, stage: Stage) -> None:
+        """Nothing waits where `enter` said yes."""
+
+
+CLOSED = Closed()
+
+
+class Reached(NamedTuple):
+    """What a strand has come to, and in how many seconds; None where a stage that could have been
+    waited for has run as well."""
+
+    strand: Strand
+    outcome: Advanced
+    seconds: float | None = None
+
+
+def go_on(
+    resumes: Sequence[Resume], tally: Tally, clock: Callable[[], float], doors: Doors
+) -> list[Reached]:
+    """Go on with strands; several are each to wait at the next stage for the others."""
+    if len(resumes) > 1:
+        doors = CLOSED
+    steps: list[Reached] = []
+    for strand, outcome in resumes:
+        at, before = strand.at, strand.busy
+        reached = advance(strand, outcome, tally, clock, doors)
+        steps.append(Reached(strand, reached, strand.busy - before if strand.at == at else None))
+    return steps
+
+
+def opens(task: Task, opening: Stage | None) -> bool:
+    """Whether a request may come to its first stage, at which its walk begins, in the thread that
+    brings it: where its place in line says nothing of when it is served."""
+    if opening is None or opening.policy is None or opening.policy.queueing is not None:
+        return False
+    return task.deadline is None and task.turn is None and task.pipeline.plan.queueing is None
+
+
+def open_walk(task: Task, tally: Tally, clock: Callable[[], float]) -> None:
+    """Let a request come to its first stage in the thread that brings it, where that has nothing
+    else to do on the way there."""
+    reached = advance(task, None, tally, clock, CLOSED)
+    assert isinstance(reached, Ticket | Fault)
+    task.opened = reached
 
 
 def advance(
@@ -133,6 +186,9 @@ def _parts(stage: Stage, work: Work) -> list[Part]:
     return stage.split(work.columns, work.group.count)
 
 
+RunBatch: TypeAlias = Callable[[Stage, Batch[Ticket], Tally, float], list[Delivery]]
+
+
 def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
     """Run a batch. When it fails, the rows of each request run once more without the others'."""
     cell = tally.stages[stage.index]
@@ -183,6 +239,3 @@ def _columns(piece: Slice[Ticket]) -> list[Rows]:
 
 def _rows(piece: Slice[Ticket]) -> Sequence[int]:
     return piece.entry.owner.rows(piece.entry.part, piece.start, piece.stop)
-RunBatch: TypeAlias = Callable[[Stage, Batch[Ticket], Tally, float], list[Delivery]]
-
-

@@ -176,7 +176,7 @@ class Prepared:
 
     def measured(self, seconds: float) -> None:
         """Take one more request into the running mean."""
-        average = self.average = _mean(self.average, seconds)
+        average = self.average = running_mean(self.average, seconds)
         alone = not self.queued and self.sequences is None and not self._caches
         self.cheap = alone and average < CHEAP_SECONDS
 
@@ -185,7 +185,7 @@ class Prepared:
 
     def started(self, seconds: float) -> None:
         """Note how long a request took to reach its first queue."""
-        self.start_seconds = _mean(self.start_seconds, seconds)
+        self.start_seconds = running_mean(self.start_seconds, seconds)
 
     def _bound(self, body: PlannedBlock) -> Block:
         block = bind_block(body, self._stages, self._transfer, self._caches)
@@ -236,7 +236,7 @@ def with_caches(snapshot: Snapshot, pipelines: Iterable[Prepared]) -> Snapshot:
     return snapshot
 
 
-def _mean(mean: float | None, seconds: float) -> float:
+def running_mean(mean: float | None, seconds: float) -> float:
     """Take one more time into a mean. One that something else held up counts as twice the mean:
     on a busy machine a single such would otherwise hide what requests cost for a while."""
     if mean is None:

@@ -16,19 +16,22 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ..compiler.policies import Batching, Queueing
+from ..stdlib.op import Item
 from .admission import Intake
 from .agenda import Agenda
 from .batcher import Batch, Batcher
 from .blame import late, overloaded
 from .company import Company, reaches
+from .flow import Fork
 from .forecast import START
 from .foresight import Foresight
+from .jobs import Ended, Reached
 from .line import Rank
 from .prepared import Prepared
 from .request import Fault
 from .stage import Stage
 from .stage_queues import StageQueue, StageQueues
-from .strands import Resume, Strands, waited_for
+from .strands import Delivery, Resume, Strands, waited_for
 from .task import Strand, Task, Ticket
 from .units import Needs
 
@@ -39,6 +42,13 @@ CHEAP_START: Final = 1e-3
 @dataclass(frozen=True, slots=True)
 class Start:
     task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """What each strand comes to is handed back together (`Scheduler.advanced`)."""
+
+    resumes: Sequence[Resume]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,8 @@ class End:
     fault: Fault
 
 
-Job: TypeAlias = Start | Resume | Run | End
+Job: TypeAlias = Start | GoOn | Run | End
+Answer: TypeAlias = tuple[Task, dict[str, Item] | Fault]
 
 
 class Scheduler:
@@ -89,15 +100,25 @@ class Scheduler:
         self._company = Company([one if waited & one[START] else {} for one in found])
         limited = set[int]().union(*(pipeline.limited for pipeline in pipelines))
         self._queues = StageQueues(stages, limited, self._company, resources)
-        self.strands = Strands(self._queues, self._company, self._foresight)
+        self.strands = Strands(len(pipelines), self._queues, self._company, self._foresight)
         largest = [policy.batching.maximum for stage in stages if (policy := stage.policy)]
+        queued = {stage.index for stage in stages if stage.policy is not None}
+        self._only_one = [
+            len(one[START] & queued) == 1 and not pipeline.limited
+            for one, pipeline in zip(found, pipelines, strict=True)
+        ]
         self._most_started = 4 * max(largest, default=1)
         self._deadlines: Agenda[float, Task] = Agenda(_in_flight)
         self._streams: set[Task] = set()
 
     def pending(self) -> list[int]:
         """Return how many requests of each pipeline wait to be started."""
-        return [line.waiting for line in self._lines]
+        opened = self.strands.opened
+        return [line.waiting + opened[i] for i, line in enumerate(self._lines)]
+
+    def spare(self, idle: int) -> bool:
+        """Whether one of the `idle` workers would take a request that came now."""
+        return idle > len(self._handed) and not self._any_waits()
 
     def admit(self, task: Task, now: float, idle: int) -> Fault | None:
         """Take in a new request; return why not, if not. `idle` workers are free.
@@ -106,23 +127,40 @@ class Scheduler:
         """
         pipeline, idle = task.pipeline.index, idle - len(self._handed)
         line = self._lines[pipeline]
-        at_once = (
-            idle > 0
-            and not self.strands.resumable()
-            and not any(one.waiting for one in self._lines)
-        )
+        at_once = idle > 0 and not self.strands.resumable() and not self._any_waits()
         ahead = 0 if at_once else line.ahead(task.level)
         if (refusal := self._foresight.refusal(task, now, ahead)) is not None:
             return refusal
-        if at_once:
+        opens = task.opened is not None and self._opens(pipeline)
+        if opens and self.strands.opened[pipeline] >= self._queue_size + max(0, idle):
+            return self._foresight.full(task, self.strands.opened[pipeline])
+        if at_once and not opens:
             self._hand(task)
-        elif not line.add((self._foresight.entry(task),), now, idle):
+        elif not opens and not line.add((self._foresight.entry(task),), now, idle):
             return self._foresight.full(task, line.waiting)
         self._take_in(task)
         self._company.come(pipeline)
         if task.pipeline.plan.stream:
             self._streams.add(task)
+        if opens:
+            self._open(task, now)
         return None
+
+    def _opens(self, pipeline: int) -> bool:
+        """Whether a request that has come to its first stage by itself may wait there: where that
+        is the only one to wait for, or else in its turn, and while few have begun."""
+        if self._only_one[pipeline]:
+            return True
+        in_turn = not any(line.waiting for line in self._lines)
+        return in_turn and self.started < self._most_started
+
+    def _open(self, task: Task, now: float) -> None:
+        task.started = True
+        self.started += 1
+        self.strands.open(task, now)
+
+    def _any_waits(self) -> bool:
+        return any(line.waiting for line in self._lines) or any(self.strands.opened)
 
     def park(self, task: Task, now: float) -> Fault | None:
         """Take in a request that has to wait for its turn; return why not, if not."""
@@ -161,9 +199,30 @@ class Scheduler:
             return False
         return self.strands.enter(strand, stage, count, now)
 
-    def ran(self, run: Run) -> None:
-        """Note that a batch has run, before what it gave is delivered."""
+    def advanced(self, steps: Sequence[Reached], now: float, idle: int) -> list[Answer]:
+        """Take what strands have come to; return the requests that are to be answered."""
+        answers: list[Answer] = []
+        strands = self.strands
+        for strand, outcome, seconds in steps:
+            if seconds is not None:
+                strands.took(strand, seconds)
+            if isinstance(outcome, Ticket):
+                strands.enqueue(outcome, now, idle)
+            elif isinstance(outcome, dict | Fault):
+                succeeded = not isinstance(outcome, Fault)
+                if self.finish(strand.task, now, succeeded=succeeded):
+                    answers.append((strand.task, outcome))
+            elif isinstance(outcome, Fork):
+                strands.fork(strand, outcome)
+            elif isinstance(outcome, Ended):
+                strands.end(outcome.branch, outcome.outcome, now)
+        return answers
+
+    def ran(self, run: Run, deliveries: Sequence[Delivery], now: float) -> None:
+        """Take what a batch has given."""
         self._queues.leave(run.queue)
+        for delivery in deliveries:
+            self.strands.deliver(delivery, now)
 
     def next_job(self, now: float) -> Job | None:
         """Take the next thing to do; None when there is none at this moment."""
@@ -171,8 +230,8 @@ class Scheduler:
             self._forget_done()
             if self._over:
                 return self._over.popleft()
-            if (resume := self.strands.next()) is not None:
-                return resume
+            if resumes := self.strands.next():
+                return GoOn(resumes)
             if self._handed:
                 return _begun(self._handed.popleft(), now)
             line = self._line(now)
@@ -180,7 +239,9 @@ class Scheduler:
                 if self._overdue(self._lines[line], now):
                     continue
                 if self._fills_batches(line):
-                    return self._start(line, now)
+                    if (start := self._start(line, now)) is not None:
+                        return start
+                    continue
             queue = self._queues.ready(now)
             if queue is not None:
                 if self._overdue(queue.batcher, now):
@@ -188,7 +249,9 @@ class Scheduler:
                 if (batch := self._queues.take(queue, now)) is not None:
                     self.strands.taken(queue, batch, now)
                     return Run(queue, batch)
-            return None if line is None else self._start(line, now)
+            start = None if line is None else self._start(line, now)
+            if line is None or start is not None:
+                return start
 
     def _overdue(self, batcher: Batcher[Task] | Batcher[Ticket], now: float) -> bool:
         """Whether time has run out for something in a queue that is about to be served: it is not
@@ -288,6 +351,7 @@ class Scheduler:
         counts = {
             "requests in flight": self.in_flight,
             "requests started": self.started,
+            "requests that wait to begin": sum(self.strands.opened),
             "requests in line": sum(line.waiting for line in self._lines),
             "requests that wait for their turn": len(self._parked),
             "streams": len(self._streams),
@@ -323,18 +387,23 @@ class Scheduler:
         return seconds is not None and seconds < CHEAP_START and self.started < self._most_started
 
     def _start(self, line: int, now: float) -> Start | None:
+        """Take the first of a line; None when it has come to its first stage by itself."""
         batch = self._lines[line].take(now)
-        if batch is None:
-            return None
+        assert batch is not None  # as it has a head
         entry = batch.slices[0].entry
         task = entry.owner
+        self._foresight.left_line(task, entry.arrived, now)
+        if task.opened is not None:
+            task.waited = now - task.admitted
+            self._open(task, now)
+            return None
         task.started = True
         self.started += 1
-        self._foresight.left_line(task, entry.arrived, now)
         return _begun(task, now)
 
 
 def _begun(task: Task, now: float) -> Start:
+    task.waited = now - task.admitted
     if task.begun is not None:
         task.begun[START] = now
     return Start(task)

@@ -6,15 +6,14 @@ real: only threads and time are not.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
 from .admission import Intake
 from .devices.device import Device
-from .flow import Fork
-from .jobs import Advanced, Ended, advance
+from .jobs import Reached, go_on, open_walk, opens
 from .load import LoadConfig, Stages
 from .metrics import Metrics, Snapshot
 from .observe.batches import run_watched_batch
@@ -23,13 +22,13 @@ from .observe.watch import Watched
 from .prepared import Prepared, with_caches
 from .request import Code, Fault, Request
 from .rows import size_of
-from .scheduler import End, Run, Scheduler
+from .scheduler import End, GoOn, Run, Scheduler
 from .stage import Stage
-from .task import Strand, Task, Ticket
+from .strands import Resume
+from .task import Strand, Task
 from .turns import Sequences
 
 
-from .strands import Delivery, Resume
 class Outcome:
     """What became of one request: `outputs` or `fault`, and `at` what time, once it is known.
 
@@ -76,7 +75,8 @@ class _Busy:
 
 
 class Simulation:
-    """An engine with `workers` virtual workers. `cost(stage, rows)` is in seconds."""
+    """An engine with `workers` virtual workers. `cost(stage, rows)` is in seconds. With even seeds
+    a worker goes on with one strand at a time, with odd ones with all that can go on."""
 
     def __init__(
         self,
@@ -92,6 +92,7 @@ class Simulation:
         self.now = 0.0
         self._random = random.Random(seed)
         self._cost, self._free = cost, workers
+        self._handfuls = seed % 2 == 1
         self._stages = Stages(plan, LoadConfig(devices=devices))
         self._pipelines = {
             pipeline.name: Prepared(
@@ -162,6 +163,8 @@ class Simulation:
             size_of(columns),
         )
         outcome.task = task
+        if opens(task, block.opening) and not self._scheduler.spare(self._free):
+            open_walk(task, self._metrics.tally(), lambda: self.now)
         refusal = self._admit(task)
         if refusal is not None:
             task.leave(False)
@@ -253,40 +256,31 @@ class Simulation:
             deliveries = run_watched_batch(
                 lambda: self.now, job.queue.stage, job.batch, tally, self.now
             )
-            self._later(self._cost(name, rows), lambda: self._deliver(job, deliveries))
+            done = self._cost(name, rows)
+            self._later(done, lambda: self._scheduler.ran(job, deliveries, self.now))
             return
         if isinstance(job, End):
             self._free += 1
             self._answer(job.task, job.fault)
             return
-        resumed = isinstance(job, Resume)
-        strand, outcome = (job.strand, job.outcome) if resumed else (job.task, None)
+        resumes = job.resumes if isinstance(job, GoOn) else [Resume(job.task, None)]
         before = [cell.rows for cell in tally.stages]
-        reached = advance(strand, outcome, tally, lambda: self.now, self)
+        steps = go_on(resumes, tally, lambda: self.now, self)
+        if not self._handfuls:
+            steps = [Reached(strand, outcome) for strand, outcome, _ in steps]
         seconds = 0.0
         for stage, cell, rows in zip(self._stages.all, tally.stages, before, strict=True):
             if cell.rows > rows:
                 self.runs.append((self.now, stage.name, cell.rows - rows))
                 seconds += self._cost(stage.name, cell.rows - rows)
-        self._later(seconds, lambda: self._reached(strand, reached))
+        self._later(seconds, lambda: self._advanced(steps))
 
     def _later(self, seconds: float, finish: Callable[[], None]) -> None:
         self._busy.append(_Busy(self.now + seconds, finish))
 
-    def _deliver(self, job: Run, deliveries: "list[Delivery]") -> None:
-        self._scheduler.ran(job)
-        for delivery in deliveries:
-            self._scheduler.strands.deliver(delivery, self.now)
-
-    def _reached(self, strand: Strand, reached: Advanced) -> None:
-        if isinstance(reached, Ticket):
-            self._scheduler.strands.enqueue(reached, self.now, self._free)
-        elif isinstance(reached, Fork):
-            self._scheduler.strands.fork(strand, reached)
-        elif isinstance(reached, Ended):
-            self._scheduler.strands.end(reached.branch, reached.outcome, self.now)
-        elif reached is not None:
-            self._answer(strand.task, reached)
+    def _advanced(self, steps: Sequence[Reached]) -> None:
+        for task, outcome in self._scheduler.advanced(steps, self.now, self._free):
+            self._tell(task, outcome)
 
     def _expire(self) -> None:
         for pipeline in self._pipelines.values():
@@ -295,10 +289,10 @@ class Simulation:
         for task, fault in self._scheduler.expire(self.now):
             self._answer(task, fault)
 
-    def _answer(self, task: Task, outcome: "dict[str, Item] | Fault") -> None:
-        succeeded = not isinstance(outcome, Fault)
-        if not self._scheduler.finish(task, self.now, succeeded=succeeded):
-            return
+    def _answer(self, task: Task, fault: Fault) -> None:
+        self._advanced([Reached(task, fault)])
+
+    def _tell(self, task: Task, outcome: "dict[str, Item] | Fault") -> None:
         task.leave(not isinstance(outcome, Fault))
         self._scheduler.in_flight -= 1
         if isinstance(outcome, Fault):

@@ -8,7 +8,7 @@ locks or runs a stage; `now` is always an argument.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from .agenda import Agenda
 from .batcher import Batch
@@ -17,15 +17,18 @@ from .company import Company
 from .flow import Fork
 from .foresight import Foresight
 from .line import Entry
+from .prepared import running_mean
 from .request import Fault
 from .rows import Rows
 from .stage import Stage
 from .stage_queues import StageQueue, StageQueues
 from .task import Branch, Join, Strand, Task, Ticket
 
+HANDFUL: Final = 2e-4
+"""Seconds that a worker takes to go on with several strands, before it looks what else there is."""
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+
+class Resume(NamedTuple):
     """`outcome` is what the strand waited for, done, or why it is not; None for a walk of a fork
     that begins, and for a stream that has waited for its reader."""
 
@@ -33,8 +36,7 @@ class Resume:
     outcome: Ticket | Join | Fault | None
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """Results of some rows of a ticket, or why they have none."""
 
     ticket: Ticket
@@ -45,10 +47,15 @@ class Delivery:
 class Strands:
     """Those of all requests of one engine."""
 
-    def __init__(self, queues: StageQueues, company: Company, foresight: Foresight) -> None:
+    def __init__(
+        self, pipelines: int, queues: StageQueues, company: Company, foresight: Foresight
+    ) -> None:
+        """`opened` counts the requests of each pipeline that wait to begin at their first stage."""
+        self.opened = [0] * pipelines
         self._queues, self._company, self._foresight = queues, company, foresight
         self._resumable: deque[Resume] = deque()
         self._limits: Agenda[float, Ticket] = Agenda(_waits)
+        self._steps: dict[tuple[int, int], float] = {}
 
     def enter(self, strand: Strand, stage: Stage, count: int, now: float) -> bool:
         """Whether rows that have come to a stage may run there without queueing, where nothing else
@@ -98,13 +105,22 @@ class Strands:
             self._limits.add(guard.at, ticket)
         return True
 
+    def open(self, task: Task, now: float) -> None:
+        """Let a request begin whose first stage is known: it waits there."""
+        ticket, task.opened = task.opened, None
+        if isinstance(ticket, Ticket):
+            ticket.opens = True
+            self.opened[task.pipeline.index] += 1
+            self.enqueue(ticket, now, 0)
+        else:
+            self._resumable.append(Resume(task, ticket))
+
     def taken(self, queue: StageQueue, batch: Batch[Ticket], now: float) -> None:
         """Note that the rows of a batch have left their queue to be run."""
         for piece in batch.slices:
             ticket = piece.entry.owner
             if not ticket.taken:
-                ticket.taken = True
-                self._company.pass_by(ticket.task.pipeline.index, queue.stage.index)
+                self._leave_queue(ticket, queue.stage)
             if ticket.task.begun is not None:
                 ticket.task.begun[queue.stage.index] = now
 
@@ -155,9 +171,25 @@ class Strands:
         if not task.done:
             self._resumable.append(Resume(task, None))
 
-    def next(self) -> Resume | None:
-        """Take the next strand that can go on."""
-        return self._resumable.popleft() if self.resumable() else None
+    def next(self) -> list[Resume]:
+        """Take what a worker had better go on with at one time: the next strand, and more of them
+        while they take no longer than a handful is to take."""
+        ready, taken, seconds = self._resumable, list[Resume](), 0.0
+        while ready:
+            strand = ready[0].strand
+            if strand.done:
+                ready.popleft()
+                continue
+            seconds += self._steps.get((strand.task.pipeline.index, strand.at), HANDFUL)
+            if taken and seconds > HANDFUL:
+                break
+            taken.append(ready.popleft())
+        return taken
+
+    def took(self, strand: Strand, seconds: float) -> None:
+        """Note how long a strand took to get from where it is to where it must wait, or its end."""
+        place = strand.task.pipeline.index, strand.at
+        self._steps[place] = running_mean(self._steps.get(place), seconds)
 
     def resumable(self) -> bool:
         """Whether a strand can go on."""
@@ -218,8 +250,15 @@ class Strands:
         ticket.strand.ticket = None
         self._queues.of(ticket.work.stage).batcher.cancel(ticket, now)
         if not ticket.taken:
-            ticket.taken = True
-            self._company.pass_by(ticket.task.pipeline.index, ticket.work.stage.index)
+            self._leave_queue(ticket, ticket.work.stage)
+
+    def _leave_queue(self, ticket: Ticket, stage: Stage) -> None:
+        """Note that some rows of a ticket do not wait any more, or that it does not."""
+        pipeline = ticket.task.pipeline.index
+        ticket.taken = True
+        self._company.pass_by(pipeline, stage.index)
+        if ticket.opens:
+            self.opened[pipeline] -= 1
 
 
 def waited_for(strand: Strand) -> Ticket | None:

@@ -53,8 +53,9 @@ class Task(Waiter):
     """`deadline` is on the engine's clock; `limited` says that the caller has set one himself, and
     `begun` when a request with a deadline went on from each place. `asked` is the priority that the
     caller asked for, or the pipeline's default; `level` what comes of it in the pipeline's line.
-    `size` are the bytes of its inputs; `waited` the seconds before it was started. With a `turn` in
-    a sequence, `left` is what its flow has given for the states. `rows` is how many it has."""
+    `size` are the bytes of its inputs; `waited` the seconds before it was started. `opened` is what
+    the thread that brought it has come to, in front of the first stage. With a `turn` in a
+    sequence, `left` is what its flow has given for the states. `rows` is how many it has."""
 
     __slots__ = (
         "admitted",
@@ -65,6 +66,7 @@ class Task(Waiter):
         "left",
         "level",
         "limited",
+        "opened",
         "pipeline",
         "presenters",
         "reached_queue",
@@ -99,6 +101,7 @@ class Task(Waiter):
         self.begun: dict[int, float] | None = None if self.deadline is None else {}
         self.started = self.reached_queue = False
         self.turn, self.rows = turn, 1
+        self.opened: Ticket | Fault | None = None
         self.left: list[Rows] | None = None
 
     @property
@@ -149,12 +152,14 @@ class Join:
 
 class Ticket:
     """A work in front of a queued stage: gathers the results of its rows as batches finish.
-    `taken` says that some of them have run, or do."""
+    `taken` says that some of them have run, or do, and `opens` that it is of a request that waits
+    to begin."""
 
-    __slots__ = ("_pieces", "_remaining", "parts", "strand", "taken", "work")
+    __slots__ = ("_pieces", "_remaining", "opens", "parts", "strand", "taken", "work")
 
     def __init__(self, strand: Strand, work: Work, parts: Sequence[Part]) -> None:
-        self.strand, self.work, self.parts, self.taken = strand, work, parts, False
+        self.strand, self.work, self.parts = strand, work, parts
+        self.taken = self.opens = False
         self._pieces: list[tuple[Sequence[int], list[Rows]]] = []
         self._remaining = sum(part.count for part in parts)
 

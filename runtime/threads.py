@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..stdlib.op import Item
-from .flow import Fork
-from .jobs import Ended, RunBatch, advance, run_batch
+from .jobs import Advanced, Reached, RunBatch, advance, go_on, open_walk, opens, run_batch
 from .metrics import Metrics, Tally
 from .request import Code, Fault
-from .scheduler import End, Job, Run, Scheduler, Start
+from .scheduler import Answer, GoOn, Job, Run, Scheduler, Start
 from .stage import Stage
 from .task import Strand, Task, Ticket
 from .turns import Sequences
@@ -64,8 +63,9 @@ class Workers:
         with self._lock:
             return self._scheduler.pending()
 
-    def admit(self, task: Task) -> None:
-        """Take in a request; raises Fault when there is no room or no service.
+    def admit(self, task: Task, opening: Stage | None = None) -> None:
+        """Take in a request; raises Fault when there is no room or no service. `opening` is the
+        stage at which its walk begins.
 
         One whose turn in its sequence has not come is parked until it has.
         """
@@ -75,6 +75,9 @@ class Workers:
             if sequences.ready(turn, partial(self._unpark, task)):
                 self._unpark(task)
             return
+        if opens(task, opening) and not self._scheduler.spare(self._idle):
+            # by all that is known without the lock workers have something else to do
+            open_walk(task, self._metrics.tally(), self._clock)
         with self._lock:
             if self._stopping:
                 raise Fault(Code.UNAVAILABLE, "the engine is closed")
@@ -83,7 +86,8 @@ class Workers:
                 raise refusal
             if task.deadline is not None or task.pipeline.plan.queueing is not None:
                 self._watch_limits()
-            self._work.notify()
+            if self._idle:
+                self._work.notify()
 
     def _park(self, task: Task) -> None:
         with self._lock:
@@ -134,7 +138,7 @@ class Workers:
         task.pipeline.failed(None)
         task.leave(False)
         with self._lock:
-            self._answered()
+            self._answered(1)
         return True
 
     def drain(self, timeout: float | None) -> bool:
@@ -159,20 +163,23 @@ class Workers:
         with self._lock:
             waiting = self._scheduler.tasks()
         for task in waiting:
-            fault = Fault(Code.UNAVAILABLE, "the engine was closed")
-            self._end(task, fault, self._metrics.tally())
+            self._end(task, Fault(Code.UNAVAILABLE, "the engine was closed"))
 
     def _serve(self) -> None:
         tally = self._metrics.tally()
         with self._lock:
             self._idle -= 1
-        while (job := self._next()) is not None:
-            self._do(job, tally)
+        answered = 0
+        while (job := self._next(answered)) is not None:
+            answered = self._do(job, tally)
             del job  # a worker that waits holds on to no one's values
 
-    def _next(self) -> Job | None:
-        """Return this worker's next job, waiting for one; None to end."""
+    def _next(self, answered: int) -> Job | None:
+        """Return this worker's next job, waiting for one; None to end. It has `answered` so many
+        requests since."""
         with self._lock:
+            if answered:
+                self._answered(answered)
             now = self._clock()
             job = self._scheduler.next_job(now)
             if job is None:
@@ -197,62 +204,54 @@ class Workers:
         if sooner or self._scheduler.has_job(now):
             self._work.notify()
 
-    def _do(self, job: Job, tally: Tally) -> None:
+    def _do(self, job: Job, tally: Tally) -> int:
+        """Do a job; return how many requests have got their answers."""
         if isinstance(job, Run):
             deliveries = self.run_batch(job.queue.stage, job.batch, tally, self._clock())
             with self._lock:
-                now = self._clock()
-                self._scheduler.ran(job)
-                for delivery in deliveries:
-                    self._scheduler.strands.deliver(delivery, now)
-            return
-        if isinstance(job, End):
-            self._end(job.task, job.fault, tally)
-            return
+                self._scheduler.ran(job, deliveries, self._clock())
+            return 0
+        if isinstance(job, GoOn):
+            return self._advanced(go_on(job.resumes, tally, self._clock, self), tally)
         if isinstance(job, Start):
-            strand, outcome = job.task, None
-            strand.waited = self._clock() - strand.admitted
-        else:
-            strand, outcome = job.strand, job.outcome
-        reached = advance(strand, outcome, tally, self._clock, self)
-        if isinstance(reached, Ticket):
-            with self._lock:
-                # this worker is free in a moment: what it can serve does not count as waiting
-                queued = self._scheduler.strands.enqueue(reached, self._clock(), self._idle + 1)
-                if queued and _is_limited(reached):
-                    self._watch_limits()
-        elif isinstance(reached, Fork):
-            with self._lock:
-                self._scheduler.strands.fork(strand, reached)
-        elif isinstance(reached, Ended):
-            with self._lock:
-                self._scheduler.strands.end(reached.branch, reached.outcome, self._clock())
-        elif reached is not None:
-            self._end(strand.task, reached, tally)
+            reached = advance(job.task, None, tally, self._clock, self)
+            return self._advanced([Reached(job.task, reached)], tally)
+        return self._advanced([Reached(job.task, job.fault)], tally)
 
-    def _end(self, task: Task, outcome: "dict[str, Item] | Fault", tally: Tally) -> None:
-        """Answer a request, unless someone has done so already."""
-        now = self._clock()
+    def _advanced(self, steps: Sequence[Reached], tally: Tally) -> int:
+        """Hand back what strands have come to, and answer the requests that are done by that."""
         with self._lock:
-            succeeded = not isinstance(outcome, Fault)
-            if not self._scheduler.finish(task, now, succeeded=succeeded):
-                return
-        if not task.answer.claim():
-            outcome = Fault(Code.CANCELLED, "the caller cancelled the request")
-        count_outcome(tally, task, outcome, now)
-        task.leave(not isinstance(outcome, Fault))
-        if isinstance(outcome, Fault):
-            task.answer.fail(outcome)
-        else:
-            task.answer.give(outcome)
-        with self._lock:
-            self._answered()
-            if task.turn is not None:
+            now = self._clock()
+            # this worker is free in a moment: what it can serve does not count as waiting
+            answers = self._scheduler.advanced(steps, now, self._idle + 1)
+            if any(_is_limited(outcome) for _, outcome, _ in steps):
                 self._watch_limits()
+        self._answer(answers, tally, now)
+        return len(answers)
 
-    def _answered(self) -> None:
-        """Note that a caller has the answer. The lock is held."""
-        self._scheduler.in_flight -= 1
+    def _answer(self, answers: Sequence[Answer], tally: Tally, now: float) -> None:
+        """Tell those who wait; others have seen to it that no one else does."""
+        for task, outcome in answers:
+            if not task.answer.claim():
+                outcome = Fault(Code.CANCELLED, "the caller cancelled the request")
+            count_outcome(tally, task, outcome, now)
+            task.leave(not isinstance(outcome, Fault))
+            if isinstance(outcome, Fault):
+                task.answer.fail(outcome)
+            else:
+                task.answer.give(outcome)
+            if task.turn is not None:
+                self._look_at_limits()
+
+    def _end(self, task: Task, fault: Fault) -> None:
+        """Answer a request with a fault, unless someone has answered it already."""
+        answered = self._advanced([Reached(task, fault)], self._metrics.tally())
+        with self._lock:
+            self._answered(answered)
+
+    def _answered(self, count: int) -> None:
+        """Note that so many callers have their answers. The lock is held."""
+        self._scheduler.in_flight -= count
         if self._scheduler.in_flight == 0:
             self._empty.notify_all()
 
@@ -281,8 +280,8 @@ class Workers:
 
     def _keep_limits(self) -> None:
         while (over := self._next_expired()) is not None:
-            for task, fault in over:
-                self._end(task, fault, self._metrics.tally())
+            while over:  # a thread that waits holds on to no one's values
+                self._end(*over.pop(0))
             for sequences in self._sequences:
                 sequences.expire()  # without the lock, as it may let others go
 
@@ -301,9 +300,11 @@ class Workers:
             return None
 
 
-def _is_limited(ticket: Ticket) -> bool:
+def _is_limited(outcome: Advanced) -> bool:
     """Tell whether there is a time after which a work is not to wait any more."""
-    policy, guard = ticket.work.stage.policy, ticket.work.group.guard
+    if not isinstance(outcome, Ticket):
+        return False
+    policy, guard = outcome.work.stage.policy, outcome.work.group.guard
     timed = policy is not None and policy.queueing is not None
     return timed or (guard is not None and guard.at is not None)
 

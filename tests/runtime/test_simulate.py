@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from headrace.compiler.plan import Batching, EachStep, Queueing
 from headrace.runtime.jobs import advance, run_batch
 from headrace.runtime.request import Code, Request
-from headrace.runtime.scheduler import Run, Start
+from headrace.runtime.scheduler import GoOn, Run, Start
 from headrace.runtime.simulate import Outcome, Simulation
-from headrace.runtime.strands import Resume
 from headrace.runtime.task import Ticket
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields, kind, place
 
@@ -319,7 +318,8 @@ def test_a_request_of_which_two_batches_fail_goes_on_once(
         assert isinstance(run, Run)
         for delivery in run_batch(run.queue.stage, run.batch, tally, 0.0):
             scheduler.strands.deliver(delivery, 0.0)
-    assert isinstance(scheduler.next_job(0.0), Resume)
+    assert isinstance(resumed := scheduler.next_job(0.0), GoOn)
+    assert len(resumed.resumes) == 1
     assert scheduler.next_job(0.0) is None
     assert not outcome.done
 
