@@ -40,9 +40,9 @@ def routes(service: Service, operations: Sequence[Operation]) -> Starlette:
         if (respond := endpoint(operation)) is not None
         for method, path in operation.routes
     ]
+    made.sort(key=lambda route: route.path.count("{"))  # `models/stats` before `models/{name}`
     return Starlette(
-        # a path without names goes before one that its words would fit
-        routes=sorted(made, key=lambda route: route.path.count("{")),
+        routes=made,
         exception_handlers={HTTPException: _on_http_exception},
     )
 
