@@ -22,7 +22,8 @@ decides what is next, with `strands` of what has begun, `foresight` (`admission`
 `jobs` does, `threads` waits (`until`), `pending` is the future, `streams` hold what has been
 emitted; `simulate` puts a fake clock in place of threads, `measure` finds out what models take,
 `check_batch` whether a batch changes results, with rows of samples or `stand_ins`. `metrics`
-counts. `record` is what an embedded call returns.
+counts, and `observe` writes down what happens to single requests. `record` is what an embedded call
+returns.
 
 Front ends. `repository` loads plans, lets versions come and go, and has what they have in common
 `shared`; `server` (`server_config`, `fronts`) serves it as a `service`: `http`

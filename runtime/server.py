@@ -7,6 +7,7 @@ with serve(repository, ServerConfig()) as server:
 stop: readiness is withdrawn ─▶ what is in flight ends ─▶ the fronts close
 """
 
+import re
 import signal
 import socket
 import time
@@ -17,6 +18,7 @@ from types import FrameType, TracebackType
 from .access import Access, check_exposure
 from .engine import Engine
 from .fronts import Addresses, Fronts
+from .observe.observer import Observer
 from .regions import Regions
 from .repository.repository import Repository
 from .server_config import ServerConfig
@@ -89,8 +91,11 @@ def _ignore(_: int, __: FrameType | None) -> None:
     """Be a handler, so that Python writes the signal to the wake-up socket."""
 
 
-def serve(served: Repository | Sequence[Engine], config: ServerConfig) -> Server:
+def serve(
+    served: Repository | Sequence[Engine], config: ServerConfig, observer: Observer | None = None
+) -> Server:
     """Serve a repository, or all pipelines of some engines; returns when every port is listening.
+    An `observer` records some requests, and stays the caller's to close.
 
     Raises OSError when a port is taken, ValueError where callers from elsewhere could change the
     server without a token, and for engines NoForm when a pipeline's values cannot travel and
@@ -100,12 +105,23 @@ def serve(served: Repository | Sequence[Engine], config: ServerConfig) -> Server
     check_exposure(config.policy, config.host)
     shared = config.regions is not None and config.policy.serves(Access.MEMORY)
     regions = Regions(config.regions) if shared and config.regions is not None else None
+    forwarded = _either(config.forwarded, None if observer is None else observer.headers)
     service = Service(
-        repository, config.limits, config.policy, regions, config.labels, config.forwarded
+        repository, config.limits, config.policy, regions, config.labels, forwarded, observer
     )
     fronts = Fronts(service, config, version("headrace"))
     service.set_ready(True)
     return Server(service, fronts, config.grace)
+
+
+def _either(
+    first: "re.Pattern[str] | None", second: "re.Pattern[str] | None"
+) -> "re.Pattern[str] | None":
+    """Return what matches what one of them does."""
+    given = [one for one in (first, second) if one is not None]
+    if len(given) == 2:
+        return re.compile("|".join(f"(?:{one.pattern})" for one in given))
+    return given[0] if given else None
 
 
 def _of_engines(engines: Sequence[Engine], number: int) -> Repository:

@@ -8,12 +8,15 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from ..stdlib.op import Item
 from .access import DEFAULT, Access, Policy
 from .extras import Extras, Labels
+from .observe.log import fields_of
+from .observe.observer import Observer
 from .protocols.ext.parameters import with_headers
 from .protocols.limits import Limits
 from .protocols.models import Model, unknown_model
@@ -38,9 +41,13 @@ class Service:
         regions: Regions | None = None,
         labels: Labels = MappingProxyType({}),
         forwarded: "re.Pattern[str] | None" = None,
+        observer: Observer | None = None,
     ) -> None:
         """`regions` is memory that is shared with clients, None where it is not. Headers whose
-        lower-case names match `forwarded` are parameters of a request."""
+        lower-case names match `forwarded` are parameters of a request. An `observer` records some
+        of them."""
+        self._observer = observer
+        self._begin = _begin if observer is None else partial(observer.begin, _begin)
         self.repository, self.limits, self.policy = repository, limits, policy
         self.regions, self._labels, self._forwarded = regions, labels, forwarded
         knows = not policy.is_open(Access.INFER) or (regions is not None and policy.tokens != ())
@@ -138,7 +145,7 @@ class Service:
                 Code.UNSUPPORTED,
                 f"`{model.name}` is a stream and answers more than once: call ModelStreamInfer",
             )
-        chosen, outcome = self._with_chosen(model.name, version, request, _begin)
+        chosen, outcome = self._with_chosen(model.name, version, request, self._begin)
         route = self.repository.routes.get(model.name)
         if route is not None and route.shadows:
             for shadow in route.shadows:
@@ -159,8 +166,11 @@ class Service:
             raise RequestError(f"what `{model.name}` emits comes whole: name no outputs")
 
         def start(chosen: Served) -> Stream[bytes]:
+            prepared = chosen.prepared
+            if self._observer is not None:
+                prepared = self._observer.begin_stream(chosen, request)
             return chosen.engine.open_stream(
-                chosen.prepared,
+                prepared,
                 request.inputs,
                 lambda outputs: make(chosen.model, outputs),
                 notify,
@@ -218,7 +228,8 @@ def _begin(chosen: Served, request: Request) -> Mapping[str, Item] | Future[Resp
 
 
 def explain(error: BaseException, request_id: str = "") -> Fault:
-    """Return the Fault to answer with, its message complete, and log what the caller cannot mend.
+    """Return the Fault to answer with, its message complete, and log it: what the caller cannot
+    mend as an error, the rest as news that few want.
 
     Anything but a Fault is a bug of ours: the caller learns that it is one, the log learns more.
     """
@@ -226,8 +237,10 @@ def explain(error: BaseException, request_id: str = "") -> Fault:
     if isinstance(error, CancelledError):
         return Fault(Code.CANCELLED, f"{mark}the request was cancelled")
     if not isinstance(error, Fault):
-        _LOG.error("%sa bug in headrace", mark, exc_info=error)
+        bug = Fault(Code.INTERNAL, "a bug in headrace")
+        _LOG.error("%sa bug in headrace", mark, exc_info=error, extra=fields_of(bug, request_id))
         return Fault(Code.INTERNAL, f"{mark}internal error in headrace; its log has more")
-    if error.code in (Code.FAILED, Code.INTERNAL):
-        _LOG.error("%s%s %s", mark, ascii(str(error)), ascii(error.detail))
+    level = logging.ERROR if error.code in (Code.FAILED, Code.INTERNAL) else logging.INFO
+    if _LOG.isEnabledFor(level):
+        _LOG.log(level, "%s%s", mark, ascii(str(error)), extra=fields_of(error, request_id))
     return Fault(error.code, mark + str(error), retry_after=error.retry_after)

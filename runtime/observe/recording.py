@@ -9,8 +9,9 @@ Written by whatever thread goes on with the request, read when it is over.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from ...compiler.plan import PipelinePlan, Place
@@ -122,10 +123,13 @@ class Recording:
         *,
         values: bool,
         request_id: str = "",
+        parent: Mapping[str, str] = MappingProxyType({}),
+        over: "Callable[[Recording], object] | None" = None,
     ) -> None:
-        """With `values` what every step makes is kept."""
+        """With `values` what every step makes is kept. `parent` is what the caller says of its own
+        trace (W3C), `over` is called once when the outcome is there."""
         self.pipeline, self.clock, self.request_id = pipeline, clock, request_id
-        self.values = values
+        self.values, self.parent, self._over = values, parent, over
         self.begun = clock()
         self.lined = False
         self.started: float | None = None
@@ -180,8 +184,11 @@ class Recording:
     def end(self, fault: Fault | None = None) -> None:
         """Note the outcome; what is told later is not noted."""
         with self._lock:
-            if self.ended is None:
-                self.ended, self.fault = self.clock(), fault
+            if self.ended is not None:
+                return
+            self.ended, self.fault = self.clock(), fault
+        if self._over is not None:
+            self._over(self)
 
 
 def _on_host(value: Value) -> Value:

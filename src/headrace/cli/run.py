@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import _files, _serving
+from . import _files, _observing, _serving
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
@@ -120,6 +120,7 @@ def _arguments(parser: ArgumentParser) -> None:
         ("client-authority", "PEM file; callers must show a certificate that it signed"),
     ):
         parser.add_argument(f"--tls-{name}", metavar="FILE", type=Path, help=what)
+    _observing.arguments(parser)
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
@@ -142,6 +143,10 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     config = _config(arguments)
     start = time.perf_counter()
     with ExitStack() as opened:
+        opened.enter_context(_observing.log(arguments))
+        observer = _observing.observer(arguments)
+        if observer is not None:
+            opened.callback(observer.close)
         repository, keeper = _repository(arguments, find, console)
         opened.callback(repository.close)
         if not explicit:
@@ -151,7 +156,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         for name in find() if "*" in arguments.load else arguments.load:
             _load_named(repository, name)
         try:
-            server = serve(repository, config)
+            server = serve(repository, config, observer)
         except OSError as error:
             reason = error.strerror or error
             raise RunFailure(f"cannot serve on {arguments.host}: {reason}") from error
