@@ -6,7 +6,7 @@ Each is shown for whole requests; `test_batcher.py` has the decisions alone, `wi
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from types import ModuleType
 
@@ -15,9 +15,10 @@ import pytest
 
 from headrace.compiler.plan import Batching, PythonSegment, Queueing, Service
 from headrace.runtime.engine import Engine, EngineConfig
-from headrace.runtime.request import Code, Fault, Request
+from headrace.runtime.request import Code, Fault, Request, Response
 from headrace.runtime.simulate import Outcome, Simulation
 from tests.runtime.plans import PlanMaker, block, call, fields
+from tests.runtime.wire.conftest import eventually
 
 STAGE = "def {name}(x):\n    return x\n"
 GATED = """
@@ -109,6 +110,46 @@ def test_b19_preferred_sizes(simulations: list[Simulation]) -> None:
     simulation.run()
     assert runs(simulation, "two") == [4, 8, 1]
     assert all(one.fault is None for one in (*busy, *waiting))
+
+
+@pytest.mark.parametrize(
+    ("batching", "rows", "asked", "sizes"),
+    [
+        (Batching(8, 1.0), 8, [5, 5], {1: 1, 5: 2}),
+        (Batching(8, 1.0, (4, 8)), None, [None] * 9, {1: 2, 8: 1}),
+    ],
+    ids=["b18 rows not requests", "b19 preferred sizes"],
+)
+def test_what_waits_for_a_busy_stage_meets_on_threads_too(
+    gate: Gate,
+    batching: Batching,
+    rows: int | None,
+    asked: list[int | None],
+    sizes: dict[int, int],
+) -> None:
+    maker = two(batching=batching, rows=rows, single=True)
+    segment = maker.segments[1]
+    assert isinstance(segment, PythonSegment)
+    gated = maker.blob(GATED.format(name="two").encode())
+    maker.segments[1] = replace(segment, source=gated, batched=True)
+    engine = Engine(maker.plan(), EngineConfig(workers=4))
+
+    def submit(count: int | None) -> "Future[Response]":
+        x = np.float32(1) if count is None else np.ones(count, np.float32)
+        return engine.submit(Request("p", {"x": x}))
+
+    busy = submit(1 if rows else None)
+    assert gate.entered.acquire(timeout=10)
+    futures = [submit(count) for count in asked]
+    workers = engine._workers  # pyright: ignore[reportPrivateUsage] what waits at a stage is told
+    assert workers is not None
+    scheduler = workers._scheduler  # pyright: ignore[reportPrivateUsage] nowhere else
+    eventually(lambda: scheduler.leftovers().get("works in queues") == len(asked))
+    gate.opened.set()
+    for future in (busy, *futures):
+        assert future.result(10)
+    assert engine.metrics.stage("two").sizes == sizes
+    engine.close()
 
 
 def test_b20_time_out_on_time(simulations: list[Simulation]) -> None:
