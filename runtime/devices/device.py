@@ -166,6 +166,7 @@ class Buffer:
         self.device, self.offset, self.nbytes, self.stage = device, offset, nbytes, stage
         self.uses: Uses = {}
         self._back = weakref.finalize(self, back, self.uses)
+        self._back.atexit = False  # the process takes all memory with it
 
     @property
     def released(self) -> bool:

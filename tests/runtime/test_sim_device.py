@@ -142,6 +142,17 @@ def test_neighbours_in_one_buffer_are_stacked_without_a_copy(
         device.concat([whole[0], whole], "m", stream)
 
 
+def test_neighbours_that_were_made_on_different_streams_are_both_waited_for(
+    device: SimDevice, stream: Stream
+) -> None:
+    whole, other = device.zeros((2, 2), np.dtype(np.float32), "m", stream), device.stream()
+    rows = [whole[0], whole[1]]
+    device.launch("odd", other, (), (rows[1],), lambda: None)
+    stacked = device.concat(rows, "m", stream)
+    assert device.download(stacked, "down", device.stream()).tolist() == [[0, 0], [0, 0]]
+    assert device.ledger.d2d == 2
+
+
 def test_zeros_are_not_copied(device: SimDevice, stream: Stream) -> None:
     view = device.zeros((2, 3), np.dtype(np.float32), "blank", stream)
     np.testing.assert_array_equal(device.download(view, "down", stream), np.zeros((2, 3)))

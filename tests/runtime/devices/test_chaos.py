@@ -16,7 +16,7 @@ import pytest
 from headrace.compiler.plan import Batching, Plan, TransferStep
 from headrace.runtime.devices.device import DeviceError
 from headrace.runtime.devices.sim import SimConfig, SimDevice
-from headrace.runtime.devices.simulation.faults import Faults
+from headrace.runtime.devices.simulation.faults import NO_FAULTS, Faults
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import Code, Fault, Request, Response
 from headrace.runtime.simulate import Outcome, Simulation
@@ -85,6 +85,7 @@ def result(outcome: Outcome) -> object:
 def kinds() -> list[Faults]:
     at = [1, 2, 3, 7, 12, 20]
     return [
+        NO_FAULTS,
         *(Faults(copies=frozenset({n, n + 1})) for n in at),
         *(Faults(allocations=frozenset({n, n + 2})) for n in at),
         *(Faults(lost=range(n, n + 9)) for n in (1, 5, 20, 60)),
@@ -97,7 +98,8 @@ def test_under_threads(faults: Faults, delay: int | None) -> None:
     device = SimDevice(config=SimConfig(faults=faults, delay=delay))
     engine = Engine(chain(), EngineConfig(workers=2, intra_op_threads=1, devices=(device,)))
     futures = [engine.submit(Request("p", {"x": value(i)})) for i in range(REQUESTS)]
-    check([outcome_of(future) for future in futures], device)
+    struck = check([outcome_of(future) for future in futures], device)
+    assert struck == 0 or faults is not NO_FAULTS
     get_over(device)
     following = engine.call(Request("p", {"x": value(7)})).outputs["y"]
     np.testing.assert_array_equal(following, value(7) + 3)
@@ -131,7 +133,7 @@ def test_on_the_simulated_driver(faults: Faults) -> None:
         assert device.ledger.balanced
         simulation.close()
         device.close()
-    assert struck
+    assert struck or faults is NO_FAULTS
 
 
 def test_memory_that_runs_out_fails_who_asks_too_much_and_nobody_else() -> None:
