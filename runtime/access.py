@@ -92,9 +92,9 @@ DEFAULT: Final = Policy()
 
 def policy_of(allowed: Iterable[Access], tokens: Iterable[Token]) -> Policy:
     """Return the policy that lets anybody do what is open or allowed, but for what some token is
-    made for: that takes a token."""
+    made for: that takes a token. Probes are open always."""
     given = tuple(tokens)
-    taken = frozenset(access for token in given for access in token.may)
+    taken = frozenset(access for token in given for access in token.may) - {Access.PROBE}
     return Policy((OPEN | frozenset(allowed)) - taken, given)
 
 

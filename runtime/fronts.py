@@ -59,7 +59,7 @@ class Fronts:
         self._methods = (
             inference_methods(service, operations)
             | health_methods(service)
-            | reflection_methods((INFERENCE, HEALTH))
+            | reflection_methods((INFERENCE, HEALTH), service.policy)
         )
         self._http = HttpFront(service, operations)
         self._metrics = metrics_app(service.repository)

@@ -1,6 +1,5 @@
-"""The standard health service: whether the server takes requests, for probes."""
+"""The standard health service: whether the server takes requests, for probes, which are open."""
 
-from ..access import Access
 from ..protocols.messages import message
 from ..request import Code, Fault
 from ..service import Service
@@ -10,9 +9,6 @@ from .methods import SERVICE
 
 _PACKAGE = "grpc.health.v1"
 HEALTH = f"{_PACKAGE}.Health"
-
-ACCESS = Access.PROBE
-"""Both methods are probes, which are open to anybody."""
 
 
 def health_methods(service: Service) -> Methods:

@@ -5,35 +5,50 @@ from typing import Any
 
 from google.protobuf.descriptor import FileDescriptor
 
-from ..access import Access
+from ..access import Access, Policy
 from ..protocols.messages import file_named, file_with, message
+from ..request import Fault
 from .answering import parse
 from .call import Headers, Methods
-from .status import Status
+from .status import STATUS, Status
 
 _PACKAGE = "grpc.reflection.v1"
 _PACKAGES = (_PACKAGE, "grpc.reflection.v1alpha")  # the same bytes under both names
 _METHOD = "ServerReflection/ServerReflectionInfo"
 
-ACCESS = Access.READ
-"""It tells what the published protocol tells, and nothing of what is served."""
 
+def reflection_methods(services: Iterable[str], policy: Policy) -> Methods:
+    """Return the method that tells of these services, in both versions of its protocol.
 
-def reflection_methods(services: Iterable[str]) -> Methods:
-    """Return the method that tells of these services, in both versions of its protocol."""
+    It is for those who may read.
+    """
     names = [*services, f"{_PACKAGE}.ServerReflection"]
     request = message("ServerReflectionRequest", _PACKAGE)
 
-    def answer(payload: bytes, _: float | None, __: Headers) -> bytes:
-        return _answer(parse(request, payload), names).SerializeToString()
+    def answer(payload: bytes, _: float | None, headers: Headers) -> bytes:
+        asked = parse(request, payload)
+        try:
+            policy.require(Access.READ, headers.get("authorization"))
+        except Fault as fault:
+            return _failed(asked, STATUS[fault.code], fault.message).SerializeToString()
+        return _answer(asked, names).SerializeToString()
 
     return Methods({}, {f"/{package}.{_METHOD}": answer for package in _PACKAGES})
 
 
+def _response(asked: Any) -> Any:  # Any: messages
+    kind = message("ServerReflectionResponse", _PACKAGE)
+    return kind(valid_host=asked.host, original_request=asked)
+
+
+def _failed(asked: Any, status: Status, why: str) -> Any:  # Any: messages
+    response = _response(asked)
+    response.error_response.error_code, response.error_response.error_message = status, why
+    return response
+
+
 def _answer(asked: Any, names: Iterable[str]) -> Any:  # Any: messages
-    response = message("ServerReflectionResponse", _PACKAGE)(
-        valid_host=asked.host, original_request=asked
-    )
+    response = _response(asked)
     try:
         match asked.WhichOneof("message_request"):
             case "list_services":
@@ -50,8 +65,7 @@ def _answer(asked: Any, names: Iterable[str]) -> Any:  # Any: messages
             case _:  # proto3 has no extensions
                 raise KeyError
     except KeyError:
-        response.error_response.error_code = Status.NOT_FOUND
-        response.error_response.error_message = "there is no such symbol or file"
+        return _failed(asked, Status.NOT_FOUND, "there is no such symbol or file")
     return response
 
 
