@@ -35,7 +35,7 @@ from .request import Code, EngineClosed, Fault, InSequence, Request, RequestErro
 from .rows import Rows, size_of
 from .scheduler import Scheduler
 from .shared import Shared
-from .streams import Stream, gathered, require_stream
+from .streams import Stream, gathered, require_stream, unread
 from .task import Task
 from .threads import Workers
 from .turns import Sequences
@@ -290,23 +290,25 @@ class Engine:
                 self._unread[stream] = emitted
                 return
         emitted.close()
-        raise _unread()
+        raise unread()
 
     def _read_on(self, stream: object) -> None:
         with self._left:
             if self._unread.pop(stream, None) is None:
-                raise _unread()
+                raise unread()
 
     def end_streams(self) -> None:
-        """Wait no more for the readers of streams in threads of their own, who may never come back:
-        whoever does finds the stream ended, and nobody waits for its turn in a sequence."""
+        """Wait no more for the readers of streams, who may never come back: whoever does finds the
+        stream ended, and nobody waits for its turn in a sequence."""
         with self._left:
             self._ended = True
-            unread, self._unread = self._unread, {}
-            for stream in unread:
+            left, self._unread = self._unread, {}
+            for stream in left:
                 del self._streams[stream]
-        for emitted in unread.values():
+        for emitted in left.values():
             emitted.close()
+        if self._workers is not None:
+            self._workers.end_streams()
         self._tell_left()
 
     def open_stream(
@@ -336,6 +338,8 @@ class Engine:
                 )
             except Exception as error:
                 self._refuse(pipeline, error)
+            if self._ended:
+                stream.wait_no_more()
             return stream
         finally:
             self._leave(tally)
@@ -570,10 +574,6 @@ class Engine:
         if fault is error:
             raise fault
         raise fault from error
-
-
-def _unread() -> Fault:
-    return Fault(Code.UNAVAILABLE, "the engine was closed before the stream was read to its end")
 
 
 def _in_turn(

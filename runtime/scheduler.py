@@ -140,8 +140,6 @@ class Scheduler:
             return self._foresight.full(task, line.waiting)
         self._take_in(task)
         self._company.come(pipeline)
-        if task.pipeline.plan.stream:
-            self._streams.add(task)
         if opens:
             self._open(task, now)
         return None
@@ -186,6 +184,8 @@ class Scheduler:
     def _take_in(self, task: Task) -> None:
         self.in_flight += 1
         self._foresight.take_in(task)
+        if task.pipeline.plan.stream:
+            self._streams.add(task)
         if task.deadline is not None:
             self._deadlines.add(task.deadline, task)
 
@@ -338,6 +338,10 @@ class Scheduler:
             self._lines[task.pipeline.index].cancel(task, now)
         self._foresight.answered(task, now, succeeded=succeeded)
         return True
+
+    def streams(self) -> list[Task]:
+        """Return the requests that are answered by streams."""
+        return list(self._streams)
 
     def tasks(self) -> list[Task]:
         """Return the requests that wait: in a line, at a stage, or to be resumed; all streams, as

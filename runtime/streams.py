@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from ..stdlib.op import Item
-from .request import Fault, RequestError
+from .request import Code, Fault, RequestError
 from .task import Task
 
 Result = TypeVar("Result")
@@ -41,6 +41,7 @@ class Stream(Generic[Result]):
         self._lock = threading.Lock()
         self._waiting: deque[Result] = deque()
         self._parked = self._over = False
+        self._waits = True
         self._fault: Fault | None = None
         self.task: Task | None = None
 
@@ -51,9 +52,18 @@ class Stream(Generic[Result]):
             if self._over:
                 return True  # cancelled: the engine learns of it before its next work
             self._waiting.append(made)
-            self._parked = full = len(self._waiting) >= ROOM
+            full = len(self._waiting) >= ROOM
+            self._parked = full and self._waits
             self._notify()
+        if full and not self._parked:
+            raise unread()
         return not full
+
+    def wait_no_more(self) -> bool:
+        """Let it not wait for its reader from now on; return whether it does."""
+        with self._lock:
+            self._waits = False
+            return self._parked
 
     def claim(self) -> bool:
         """Whether there is a reader; one who leaves from now on changes nothing any more."""
@@ -105,6 +115,11 @@ class Stream(Generic[Result]):
             if not self._over:
                 self._over, self._fault = True, fault
                 self._notify()
+
+
+def unread() -> Fault:
+    """Return the fault of a stream whose reader is waited for no more."""
+    return Fault(Code.UNAVAILABLE, "the engine was closed before the stream was read to its end")
 
 
 def require_stream(name: str, stream: bool) -> None:

@@ -16,6 +16,7 @@ from .metrics import Metrics, Tally
 from .request import Code, Fault
 from .scheduler import Answer, GoOn, Job, Run, Scheduler, Start
 from .stage import Stage
+from .streams import Stream, unread
 from .task import Strand, Task, Ticket
 from .turns import Sequences
 from .until import seconds_until
@@ -158,6 +159,14 @@ class Workers:
         if self._keeper is not None:
             self._keeper.join()
         self._fail_waiting()
+
+    def end_streams(self) -> None:
+        """Wait no more for the readers of streams, who may never come: neither now nor later."""
+        with self._lock:
+            streams = self._scheduler.streams()
+        for task in streams:
+            if isinstance(task.answer, Stream) and task.answer.wait_no_more():
+                self._end(task, unread())
 
     def _fail_waiting(self) -> None:
         with self._lock:

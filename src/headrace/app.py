@@ -181,8 +181,9 @@ class App:
     def close(self) -> None:
         """Take no more requests, wait for those under way, give everything back.
 
-        Streams that are read in threads of their own are not waited for between two responses: who
-        reads on finds them ended (Fault UNAVAILABLE).
+        Streams that are read in threads of their own are not waited for between two responses, nor
+        others while they have no room for the next: who reads on finds them ended (Fault
+        UNAVAILABLE).
         """
         with self._updating:
             self._loaded.end_streams()

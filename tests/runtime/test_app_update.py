@@ -1,9 +1,11 @@
 """An app whose plan is replaced while it is called."""
 
+import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,15 @@ from tests.runtime.repository.test_shared import run_all, sessions
 STREAM = """\
 pipeline count(n: i64) -> stream (i: i64) {
     _ = loop (at: i64 = n + START) max 3 {
+        emit i = at
+        next at = at + 1
+    }
+}
+"""
+
+LONG = """\
+pipeline count(n: i64) -> stream (i: i64) {
+    loop (at: i64 = 0) max n {
         emit i = at
         next at = at + 1
     }
@@ -156,6 +167,49 @@ def test_streams_that_nobody_reads_on_hold_up_no_close(load: Load) -> None:
         with pytest.raises(Fault, match="closed before the stream was read") as caught:
             next(stream)
         assert caught.value.code is Code.UNAVAILABLE
+
+
+async def rest(stream: AsyncIterator[Any], found: list[int]) -> None:
+    async for one in stream:
+        found.append(one.i)
+
+
+async def read_until_closed(app: headrace.App, stream: AsyncIterator[Any]) -> None:
+    """Close the app while a stream is read, in its reader's own thread."""
+    found = [(await anext(stream)).i]
+    app.close()
+    with pytest.raises(Fault, match="closed before the stream was read") as caught:
+        await rest(stream, found)
+    assert caught.value.code is Code.UNAVAILABLE
+    assert found == list(range(len(found)))
+    assert len(found) >= 16
+
+
+def test_streams_of_workers_that_wait_for_their_reader_hold_up_no_close(load: Load) -> None:
+    app = load(LONG)
+    stream = app.count.aio_stream(n=1000)
+    asyncio.run(asyncio.wait_for(read_until_closed(app, stream), 20))
+
+
+def test_nor_do_those_that_have_waited_for_their_turn(load: Load) -> None:
+    kept = "{\n    state kept: i64 = 0\n    next kept = n"
+    app = load(LONG.replace(" {", f" per sequence {kept}", 1))
+
+    async def read() -> None:
+        calls = app.count.sequence("a")
+        before, stream = calls.aio_stream(n=1), calls.aio_stream(n=1000)
+        await anext(before)
+        first = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)  # it has asked for its turn
+        await rest(before, [])
+        assert (await first).i == 0
+        app.close()
+        found: list[int] = []
+        with pytest.raises(Fault, match="closed before the stream was read"):
+            await rest(stream, found)
+        assert len(found) >= 15
+
+    asyncio.run(asyncio.wait_for(read(), 20))
 
 
 def test_who_waits_for_a_stream_that_nobody_reads_on_holds_up_no_close(load: Load) -> None:
