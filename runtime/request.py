@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..compiler.plan import Place
 from ..stdlib.op import Item
@@ -52,9 +52,9 @@ class Fault(Exception):
         self.code, self.message = code, message
         self.pipeline, self.stage, self.item, self.place = pipeline, stage, item, place
         self.detail, self.retry_after = detail, retry_after
+        self.trace: Trace | None = None
         super().__init__(message)
 
-        self.trace: Trace | None = None
     def __str__(self) -> str:
         where = [f"pipeline `{self.pipeline}`"] if self.pipeline else []
         where += [f"stage `{self.stage}`"] if self.stage else []
