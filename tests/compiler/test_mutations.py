@@ -1,47 +1,10 @@
-"""Small mistakes put into the passes, the planner and the checker: some test must catch each.
+"""Small mistakes put into the passes, the planner and the checker: some test must catch each."""
 
-Each is made in a copy of the packages, of which there are two that take turns; the tests that a
-mutation names then run against the copy, and must fail. That they pass as long as nothing is
-wrong is tried first.
-"""
-
-import os
-import shutil
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-COPIED = (
-    "dsl",
-    "stdlib",
-    "compiler",
-    "runtime",
-    "src",
-    "tests/compiler",
-    "tests/dsl",
-    "tests/language",
-)
-PASSED, FAILED = 0, 1  # as pytest exits
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """`old` becomes `new` in a file, once; `tests` are a test file and words of test names."""
-
-    mistake: str
-    file: str
-    old: str
-    new: str
-    tests: str
-    words: str
-
+from tests.mutating import Mutation, survivors
 
 GLUE, MERGE = "tests/compiler/test_passes_glue.py", "tests/compiler/test_passes_merge.py"
 OUTSIDE, EMIT = "tests/compiler/test_passes_glue_outside.py", "tests/language/test_emit.py"
@@ -264,67 +227,7 @@ MUTATIONS = (
 )
 
 
-@pytest.fixture(scope="module")
-def copies(tmp_path_factory: pytest.TempPathFactory) -> SimpleQueue[Path]:
-    """Two copies of all that the tests of the compiler need."""
-    made: SimpleQueue[Path] = SimpleQueue()
-    without = shutil.ignore_patterns("__pycache__", "*.pyc")
-    for number in range(2):
-        copy = tmp_path_factory.mktemp(f"copy{number}")
-        for name in COPIED:
-            shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=without)
-        shutil.copy(ROOT / "pyproject.toml", copy)
-        made.put(copy)
-    return made
-
-
 @pytest.mark.slow
-def test_each_of_twenty_mistakes_is_caught_by_some_test(copies: SimpleQueue[Path]) -> None:
+def test_each_of_twenty_mistakes_is_caught_by_some_test(tmp_path: Path) -> None:
     assert len(MUTATIONS) >= 20
-    with ThreadPoolExecutor(2) as workers:
-        sound = workers.map(partial(complaint, copies), sorted({one.tests for one in MUTATIONS}))
-        found = list(workers.map(partial(outcome, copies), MUTATIONS))
-    assert "".join(sound) == ""
-    assert not [one.mistake for one, caught in zip(MUTATIONS, found, strict=True) if not caught]
-
-
-def complaint(copies: SimpleQueue[Path], tests: str) -> str:
-    """Run all tests of a file that mutations name; return what they print when one fails."""
-    words = [one.words for one in MUTATIONS if one.tests == tests]
-    copy = copies.get()
-    try:
-        ran = run_tests(copy, tests, "" if "" in words else " or ".join(words))
-    finally:
-        copies.put(copy)
-    return "" if ran.returncode == PASSED else ran.stdout
-
-
-def outcome(copies: SimpleQueue[Path], mutation: Mutation) -> bool:
-    """Tell whether a test fails because of a mutation."""
-    copy = copies.get()
-    try:
-        file = copy / mutation.file
-        sound = file.read_text("utf-8")
-        assert sound.count(mutation.old) == 1, f"{mutation.mistake}: {mutation.file} has changed"
-        file.write_text(sound.replace(mutation.old, mutation.new), "utf-8")
-        try:
-            ran = run_tests(copy, mutation.tests, mutation.words)
-        finally:
-            file.write_text(sound, "utf-8")
-    finally:
-        copies.put(copy)
-    assert ran.returncode in (PASSED, FAILED), f"{mutation.mistake}: {ran.stdout}{ran.stderr}"
-    return ran.returncode == FAILED
-
-
-def run_tests(copy: Path, tests: str, words: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a copy, on the copy's own package. Compiled files would outlive an edit."""
-    chosen = ["-k", words] if words else []
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", tests, *chosen],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    assert survivors(MUTATIONS, tmp_path) == []
