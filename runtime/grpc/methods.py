@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from google.protobuf.descriptor import MethodDescriptor
 
 from ...stdlib.op import Item
-from ..access import OPEN, Access
+from ..access import Access
 from ..protocols.deliveries import Deliveries
 from ..protocols.ext.decoupled import is_decoupled, one_of_stream, wants_empty_final
 from ..protocols.messages import (
@@ -58,10 +58,17 @@ def _path(name: str) -> str:
 
 
 def _asks_who(service: Service, operation: Operation) -> bool:
-    """Whether a method must see the headers; what changes the server always does."""
-    if operation.access is Access.INFER and service.reads_headers:
-        return True
-    return operation.access not in OPEN or not service.policy.is_open(operation.access)
+    """Whether a method must see the headers; what changes the server always does, and with tokens
+    what tells of it, for it tells more to some."""
+    match operation.access:
+        case Access.PROBE:
+            return False
+        case Access.INFER:
+            return service.reads_headers
+        case Access.READ:
+            return service.policy.tokens != ()
+        case _:
+            return True
 
 
 def _answer(service: Service, operation: Operation, method: MethodDescriptor) -> Method:
