@@ -516,8 +516,10 @@ class Engine:
     @property
     def metrics(self) -> Snapshot:
         """What has happened so far."""
-        waiting = () if self._workers is None else self._workers.pending()
-        return with_caches(self._metrics.snapshot(waiting), self._pipelines.values())
+        workers = self._workers
+        waiting = () if workers is None else workers.pending()
+        levels = () if workers is None else workers.by_level()
+        return with_caches(self._metrics.snapshot(waiting, levels), self._pipelines.values())
 
     @property
     def shares(self) -> dict[str, Share]:

@@ -98,6 +98,15 @@ def _pipelines(pipelines: Mapping[tuple[str, str], PipelineCounts]) -> Iterator[
     for model, pipeline in pipelines.items():
         pending.add_metric(model, pipeline.pending)
     yield pending
+    flying = GaugeMetricFamily(
+        "headrace_requests_in_flight",
+        "Requests submitted that have no outcome yet, by priority level",
+        labels=(*_MODEL, "level"),
+    )
+    for model, pipeline in pipelines.items():
+        for level, count in (pipeline.levels or {1: 0}).items():
+            flying.add_metric((*model, str(level)), count)
+    yield flying
     fallbacks = CounterMetricFamily(
         "headrace_try_fallbacks",
         "Rows that went to the else of a try, by the fault of its body",

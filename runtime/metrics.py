@@ -129,7 +129,9 @@ class PipelineCounts:
     of a `try` and the code of the fault to the rows that went to its `else`. `dropped` counts
     requests given up before their deadline, as they could not have been answered by then, by the
     stage that they waited for ("" before they were started). `rows` are successful requests by
-    their rows, where those were not one, and `row_seconds` the time of them."""
+    their rows, where those were not one, and `row_seconds` the time of them. Of this moment are
+    `pending`, those that wait to start, and `levels`, those that were submitted and have no outcome
+    yet, by priority level."""
 
     name: str
     successes: int = 0
@@ -137,12 +139,18 @@ class PipelineCounts:
     queue_seconds: float = 0.0
     failures: dict[str, int] = field(default_factory=dict[str, int])
     pending: int = 0
+    levels: dict[int, int] = field(default_factory=dict[int, int])
     fallbacks: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     cache_hits: int = 0
     cache_misses: int = 0
     dropped: dict[str, int] = field(default_factory=dict[str, int])
     rows: dict[int, int] = field(default_factory=dict[int, int])
     row_seconds: dict[int, float] = field(default_factory=dict[int, float])
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that were submitted and have no outcome yet."""
+        return sum(self.levels.values())
 
     @property
     def inferences(self) -> int:
@@ -204,14 +212,17 @@ class Metrics:
         with self._lock:
             return sum(tally.inside for tally in self._tallies)
 
-    def snapshot(self, pending: Sequence[int] = ()) -> Snapshot:
-        """Add up what all threads have counted; `pending` is filled in by the engine."""
+    def snapshot(
+        self, pending: Sequence[int] = (), levels: Sequence[dict[int, int]] = ()
+    ) -> Snapshot:
+        """Add up what all threads have counted; the engine fills in what is of this moment."""
         with self._lock:
             tallies = list(self._tallies)
         waiting = list(pending) or [0] * len(self._pipelines)
+        flying = list(levels) or [{} for _ in self._pipelines]
         return Snapshot(
             tuple(
-                _pipeline(name, [tally.pipelines[i] for tally in tallies], waiting[i])
+                _pipeline(name, [tally.pipelines[i] for tally in tallies], waiting[i], flying[i])
                 for i, name in enumerate(self._pipelines)
             ),
             tuple(
@@ -221,7 +232,9 @@ class Metrics:
         )
 
 
-def _pipeline(name: str, cells: Sequence[PipelineCell], pending: int) -> PipelineCounts:
+def _pipeline(
+    name: str, cells: Sequence[PipelineCell], pending: int, levels: dict[int, int]
+) -> PipelineCounts:
     failures = _sum([dict(cell.failures) for cell in cells])
     return PipelineCounts(
         name,
@@ -230,6 +243,7 @@ def _pipeline(name: str, cells: Sequence[PipelineCell], pending: int) -> Pipelin
         sum(cell.queue for cell in cells),
         failures,
         pending,
+        levels,
         _sum([dict(cell.fallbacks) for cell in cells]),
         dropped=_sum([dict(cell.dropped) for cell in cells]),
         rows=_sum([dict(cell.rows) for cell in cells]),

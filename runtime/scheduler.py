@@ -93,6 +93,7 @@ class Scheduler:
             queueing = pipeline.plan.queueing or Queueing(intake.queue_size)
             self._lines.append(Batcher(Batching(1), queueing))
         self._pipelines = pipelines
+        self._levels: list[dict[int, int]] = [{} for _ in pipelines]
         self._foresight = Foresight(len(pipelines), intake)
         waited = {one.index for one in stages if one.policy and one.policy.batching.wait > 0}
         found = [reaches(pipeline.plan.body) for pipeline in pipelines]
@@ -115,6 +116,10 @@ class Scheduler:
         """Return how many requests of each pipeline wait to be started."""
         opened = self.strands.opened
         return [line.waiting + opened[i] for i, line in enumerate(self._lines)]
+
+    def by_level(self) -> list[dict[int, int]]:
+        """Return how many requests of each pipeline, by priority level, have no outcome yet."""
+        return [dict(levels) for levels in self._levels]
 
     def spare(self, idle: int) -> bool:
         """Whether one of the `idle` workers would take a request that came now."""
@@ -183,6 +188,8 @@ class Scheduler:
 
     def _take_in(self, task: Task) -> None:
         self.in_flight += 1
+        levels = self._levels[task.pipeline.index]
+        levels[task.level] = levels.get(task.level, 0) + 1
         self._foresight.take_in(task)
         if task.pipeline.plan.stream:
             self._streams.add(task)
@@ -336,6 +343,7 @@ class Scheduler:
             self.started -= 1
         else:
             self._lines[task.pipeline.index].cancel(task, now)
+        self._levels[task.pipeline.index][task.level] -= 1
         self._foresight.answered(task, now, succeeded=succeeded)
         return True
 

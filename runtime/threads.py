@@ -64,6 +64,11 @@ class Workers:
         with self._lock:
             return self._scheduler.pending()
 
+    def by_level(self) -> list[dict[int, int]]:
+        """Return how many requests of each pipeline, by priority level, have no outcome yet."""
+        with self._lock:
+            return self._scheduler.by_level()
+
     def admit(self, task: Task, opening: Stage | None = None) -> None:
         """Take in a request; raises Fault when there is no room or no service. `opening` is the
         stage at which its walk begins.

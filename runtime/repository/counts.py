@@ -38,7 +38,8 @@ def total(snapshots: Iterable[tuple[str, Snapshot]], before: Totals | None = Non
 
 def closed(snapshot: Snapshot) -> Snapshot:
     """Return what an engine leaves behind: nothing waits there any more."""
-    return Snapshot(tuple(replace(one, pending=0) for one in snapshot.pipelines), snapshot.stages)
+    rest = tuple(replace(one, pending=0, levels={}) for one in snapshot.pipelines)
+    return Snapshot(rest, snapshot.stages)
 
 
 def added(one: Counts, other: Counts) -> Counts:
