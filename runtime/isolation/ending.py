@@ -3,6 +3,9 @@
 import signal
 from typing import Final
 
+RAN: Final = "ran this, and is started again"
+LOADED: Final = "was loaded"
+
 _EXIT: Final = "a stage returns or raises, it does not exit"
 _CRASH: Final = "a native library that it uses has crashed; the log says where"
 _KILLED: Final = {
@@ -19,13 +22,13 @@ def died(status: int | None, doing: str) -> str:
     elif status is not None:
         name = _signal(-status)
         how, cure = f"was ended by {name}", _KILLED.get(name, _CRASH)
-    return f"its worker process {how} while it {doing}, and is started again: {cure}"
+    return f"its worker process {how} while it {doing}: {cure}"
 
 
 def wrong(doing: str) -> str:
     """Return what to say of a worker that did not keep to the protocol."""
     return (
-        f"its worker process sent what is no answer while it {doing}, and is started again: "
+        f"its worker process sent what is no answer while it {doing}: "
         "something in it writes to what is not its own"
     )
 

@@ -82,7 +82,7 @@ class Process:
                 select.select([self._descriptor], [], [], _EXITS)
             self.kill()
             self._wait(answer=False)
-            self._lose(error, "was loaded")
+            self._lose(error, ending.LOADED)
 
     def call(self, arguments: Sequence[object]) -> object:
         """Return what the function returns; what it raises is raised as a WorkerError.
@@ -106,7 +106,7 @@ class Process:
                 self.ended.wait(_EXITS)
             self.kill()
             self.ended.wait(_END)
-            self._lose(error, "ran this")
+            self._lose(error, ending.RAN)
         except BaseException:
             self.kill()  # it had ended, or is at work on what nobody waits for
             raise

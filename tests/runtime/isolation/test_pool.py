@@ -274,8 +274,8 @@ def leave(status):
         ("f = 3", True, "m.py defines no class `f`"),
         ("class f:\n  def __init__(self): 1/0", True, "`f` cannot be made: ZeroDivisionError"),
         ("class f: ...", True, "`f` has no `__call__`"),
-        ("import os; os._exit(4)", False, "ended with status 4 while it was loaded"),
-        ("import ctypes; ctypes.string_at(0)", False, "by SIGSEGV while it was loaded"),
+        ("import os; os._exit(4)", False, "ended with status 4 while it was loaded: a stage"),
+        ("import ctypes; ctypes.string_at(0)", False, "by SIGSEGV while it was loaded: a native"),
         ("def f(", False, "SyntaxError"),
     ],
 )
