@@ -57,10 +57,17 @@ class Asset:
 
 def locate(location: str, directory: Path) -> Path:
     """Return the path of a file; raises Missing."""
+    if "://" in location:
+        help = "download it, and write where it is"
+        raise Missing(f"`{location}` is an address, and files are read from this machine", help)
     if location.startswith(PACKAGE_PREFIX):
         path = _in_package(location.removeprefix(PACKAGE_PREFIX))
     else:
         path = directory / location
+    if not location or _is(Path.is_dir, path):
+        raise Missing(
+            f"`{location}` is a folder, and a file is wanted" if location else "no file is named"
+        )
     if not _is(Path.is_file, path):
         raise _missing(path, location)
     return path

@@ -115,6 +115,16 @@ def double_equals(at: Situation) -> Diagnostic | None:
     return _error(at, 18, "`==` compares; a value is given with one `=`", help="write `=`")
 
 
+def type_for_value(at: Situation) -> Diagnostic | None:
+    """`return y: x`, `f(x: 3)`."""
+    if at.found != "COLON" or "EQUAL" not in at.accepts or at.before.type != "NAME":
+        return None
+    help = f"write `{at.before.text} = ...`"
+    if len(at.statement()) == 1:
+        help = f"the type follows from the value: {help}"  # `x: f32 = 3`
+    return _error(at, 18, "`:` is for types; a value is given with `=`", help=help)
+
+
 def chained_comparison(at: Situation) -> Diagnostic | None:
     """`0 < x < 1`."""
     if at.found not in COMPARISONS or not at.accepts >= {"PLUS", "AND"}:
@@ -139,6 +149,10 @@ def stray_word(at: Situation) -> Diagnostic | None:
         owner = {"ELSE": "if` or `try", "WITHIN": "try", "IN": "for"}.get(at.found)
         owner = owner or "return`, `yield`, `emit` or `stop"
         return _error(at, 28, f"this `{at.text}` belongs to nothing", help=f"it follows `{owner}`")
+    if at.found == "IDLE" or (at.text == "idle" and "PER" in at.accepts):
+        return _error(
+            at, 28, "this `idle` belongs to nothing", help="write `per sequence idle 30s`"
+        )
     if at.found in STATEMENT_WORDS and at.wants_value:
         return _error(at, 28, f"`{at.text}` starts a statement and gives no value")
     return None
@@ -298,6 +312,7 @@ RULES: tuple[Rule, ...] = (
     mistyped_word,
     wrong_equals,
     double_equals,
+    type_for_value,
     chained_comparison,
     results_without_brackets,
     missing_arrow,

@@ -2,8 +2,9 @@
 
 In order of control flow: `items` reads a file's items (`type_expressions`, `constants` in
 `constant_order`, `model_items` with `model_axes`, `model_pads` and `model_files`, `function_items`,
-`python_models`, which look at `python_source` and `asked`, and `states`) into `entities`; `routines` lowers the
-bodies of pipelines (`routine_body`), through `statements`, `expressions`, `calls` (`arguments`,
+`python_models`, which look at `python_source` and `asked`, and `states`) into `entities`;
+`routines` lowers the bodies of pipelines (`routine_body`), through `statements`, `expressions`,
+`calls` (`arguments`,
 `given`, `ops`), `operators`, `lists`, `indexing`, `branches` with `merge`, `loops`, `carry`
 (`loop`), `zeros`, `attempts` (`try`), `emits`, `controls`; `check_tests` looks at tests. What they
 share: `session` for one compilation, `body` for a place in a graph, `scope` for names, `operands`
@@ -58,7 +59,7 @@ def lower(
         routines.check(routine)
     tests = tuple(item for item in module.items if isinstance(item, ast.Test))
     for test in tests:
-        check_test(test, file, session.problems)
+        check_test(test, file, session.catalog, session.problems)
     warn_of_unused(file, session)
     return Lowered(
         graphs=tuple(_graphs(loading.routines, file)),

@@ -1,18 +1,22 @@
-"""`test` items: that they name a pipeline, its parameters and its stages."""
+"""`test` items: that they name a pipeline, its parameters and stages, and call what there is."""
 
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import cast
 
 from ...dsl import ast
+from ...dsl.nearest import nearest
+from ...stdlib.catalog import Catalog
+from ..assets import LOADERS
 from ..graph import FunctionCall, Graph, ModelCall, OpCall, Region
 from .entities import File, Mistaken, Routine
 from .problems import Problems, did_you_mean
 from .type_expressions import SCALARS
 
 
-def check_test(test: ast.Test, file: File, problems: Problems) -> None:
-    """Report names in a test that its pipeline does not have, and note the modules it uses."""
+def check_test(test: ast.Test, file: File, catalog: Catalog, problems: Problems) -> None:
+    """Report names in a test that its pipeline does not have, calls of what no test evaluates, and
+    note the modules it uses."""
     for step in test.steps:
         for name in _names(step):
             file.used.add(name)
@@ -43,8 +47,26 @@ def check_test(test: ast.Test, file: File, problems: Problems) -> None:
             )
         if isinstance(step, ast.Stub) and routine.graph is not None:
             _check_stub(step, routine.graph, problems)
+        for part in _parts(step):
+            if isinstance(part, ast.Call):
+                _check_call(part, catalog, problems, ran=isinstance(step, ast.Expect))
         if isinstance(step, ast.Expect):
             _check_expect(step, routine, problems)
+
+
+def _check_call(call: ast.Call, catalog: Catalog, problems: Problems, *, ran: bool) -> None:
+    """Report a call of what no test evaluates; `ran` says that the pipeline has run by then."""
+    name = "".join(call.callee.span.text.split())
+    family, _, op = name.rpartition(".")
+    known = ["file", "len", *LOADERS, *(["calls"] if ran else [])]
+    if name in known or catalog.find(family or None, op) is not None:
+        return
+    message = f"a test cannot call `{name}`"
+    near = nearest(name, known) or catalog.nearest(family or None, op)
+    if name == "calls":
+        message, near = "`calls` counts what has run: it stands in an `expect`", None
+    help = f"did you mean `{near}`?" if near is not None else None
+    problems.error("HR118", message, call.callee.span, help=help)
 
 
 def _check_expect(step: ast.Expect, routine: Routine, problems: Problems) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from ...dsl import ast
 from ...dsl.diagnostic import CompileError
@@ -115,6 +115,14 @@ class Loading:
 
     def _file(self, item: ast.UseFile, file: File) -> Entity:
         problems, location = self.session.problems, item.path
+        if location.value and not location.value.endswith(".pipe") and "://" not in location.value:
+            problems.error(
+                "HR113",
+                f"`{location.value}` is no `.pipe` file, and `use` reads no other",
+                location.span,
+                help=_loaded(location.value),
+            )
+            return Mistaken()
         try:
             path = locate(location.value, file.source.directory).resolve()
             text = path.read_text("utf-8-sig")
@@ -254,3 +262,14 @@ def _shown_name(location: str, file: File) -> str:
     """Name a used file as seen from where the main file is."""
     folder = Path(file.source.name).parent
     return location if location.startswith("pkg:") else str(folder / location)
+
+
+def _loaded(location: str) -> str | None:
+    """Say how a file that is no source is read, where its name tells."""
+    kind = PurePath(location).suffix
+    if kind == ".onnx":
+        return f'write `model name = onnx "{location}"`'
+    if kind == ".py":
+        return f'write `fn name(...) -> (...) = python "{location}:function"`'
+    loader = {".txt": "lines", ".npy": "npy", ".json": "json"}.get(kind)
+    return f'write `const name = {loader}("{location}")`' if loader is not None else None

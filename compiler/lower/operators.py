@@ -97,15 +97,36 @@ def lower_binary(body: Body, expr: ast.Binary, names: tuple[str, ...]) -> Operan
         exprs = {"left": [expr.left], "right": [expr.right]}
         about = named(exprs[error.parameter][0]) if error.parameter in exprs else "each side"
         wants = in_terms_of_arguments(error.wants, exprs)
+        help = _cast_help(expr, left, right)
+        if expr.op in ("and", "or") and (number := _number_of(body, expr, left, right)) is not None:
+            about, wants, help = (
+                named(number),
+                "bool",
+                f"a number is no bool: {_unlike_zero(number)}",
+            )
         body.problems.error(
             "HR226",
             f"`{expr.op}` does not take {_shown(body, left)} and {_shown(body, right)}",
             expr.span,
             secondary=(_label(body, expr.left, left), _label(body, expr.right, right)),
             notes=(f"{about} should be {wants}",),
-            help=_cast_help(expr, left, right),
+            help=help,
         )
     return BROKEN
+
+
+def _number_of(body: Body, expr: ast.Binary, left: Single, right: Single) -> ast.Expr | None:
+    """Return the first side that is a number."""
+    for side, single in ((expr.left, left), (expr.right, right)):
+        kind = body.resolve(single.type)
+        if isinstance(kind, TensorType) and kind.dtype.is_number:
+            return side
+    return None
+
+
+def _unlike_zero(number: ast.Expr) -> str:
+    simple = isinstance(number, ast.Name | ast.Attribute | ast.Call | ast.Index | ast.Number)
+    return f"write `{number.span.text} != 0`" if simple else "compare it, as with `!= 0`"
 
 
 def _calls_out(body: Body) -> bool:

@@ -56,7 +56,10 @@ def read_python(
         names = _top_level(tree)
         if attribute in names:
             return PythonFile(path, content, attribute, names[attribute], tree)
-        near = nearest(attribute, names)
+        other = python.FunctionDef | python.AsyncFunctionDef if what == "class" else python.ClassDef
+        near = nearest(
+            attribute, [name for name, one in names.items() if not isinstance(one, other)]
+        )
         problems.error(
             "HR309",
             f"`{path.name}` has no {what} `{attribute}`",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.compiler.graph import Constant
+from headrace.dsl.render import render
 from tests.compiler.sources import errors_in, found_in, graph_of, lowered, results, stages
 
 COMMON = """
@@ -235,3 +236,47 @@ def test_constants_that_are_wrong(tmp_path: Path, item: str, found: str) -> None
 def test_types_may_come_in_any_order_but_not_in_a_circle() -> None:
     assert found_in("type A = list<B, 3>\ntype B = f32[2]\n") == []
     assert found_in("type A = list<B>\ntype B = A?\n") == ["HR111 2:10"]
+
+
+@pytest.mark.parametrize(
+    ("location", "message", "help"),
+    [
+        ("/etc/passwd", "`/etc/passwd` is no `.pipe` file, and `use` reads no other", None),
+        (
+            "keys.txt",
+            "`keys.txt` is no `.pipe` file, and `use` reads no other",
+            'write `const name = lines("keys.txt")`',
+        ),
+        (
+            "m.onnx",
+            "`m.onnx` is no `.pipe` file, and `use` reads no other",
+            'write `model name = onnx "m.onnx"`',
+        ),
+        ("folder.pipe", "`folder.pipe` is a folder, and a file is wanted", None),
+        ("", "no file is named", None),
+        (
+            "https://example.com/a.pipe",
+            "`https://example.com/a.pipe` is an address, and files are read from this machine",
+            "download it, and write where it is",
+        ),
+    ],
+)
+def test_what_is_no_source_is_refused_by_its_kind_and_not_read(
+    tmp_path: Path, location: str, message: str, help: str | None
+) -> None:
+    (tmp_path / "keys.txt").write_text("secret")
+    (tmp_path / "folder.pipe").mkdir()
+    text = f'use "{location}" as c\npipeline p(x: f32) -> (y: f32) {{ return y = x }}'
+    (found,) = lowered(text, tmp_path).diagnostics
+    assert (found.code, found.message, found.help) == ("HR113", message, help)
+    assert "secret" not in render([found])
+
+
+def test_a_suggested_name_is_of_the_kind_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("def modal(x): ...\nclass Model: ...\n")
+    wanted = 'model m = python "f.py:Modal" (x: f32) -> (y: f32)\nfn f(x: f32) -> (y: f32)'
+    text = f'{wanted} = python "f.py:mode"\npipeline p(x: f32) -> (y: f32) {{ return y = f(m(x)) }}'
+    assert [one.help for one in lowered(text, tmp_path).diagnostics] == [
+        'did you mean `"f.py:Model"`?',
+        'did you mean `"f.py:modal"`?',
+    ]

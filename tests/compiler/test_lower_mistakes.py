@@ -250,3 +250,18 @@ def test_there_are_ten_broken_variants() -> None:
 
 def test_the_example_itself_has_no_mistakes() -> None:
     assert render(check(Source("ocr.pipe", EXAMPLE.read_text("utf-8"), EXAMPLE))) == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "note", "help"),
+    [
+        ("n and b", "`n` should be bool", "a number is no bool: write `n != 0`"),
+        ("b or x[0]", "this should be bool", "a number is no bool: write `x[0] != 0`"),
+        ("b or n + 1", "this should be bool", "a number is no bool: compare it, as with `!= 0`"),
+    ],
+)
+def test_a_number_beside_and_and_or_is_what_is_wrong(written: str, note: str, help: str) -> None:
+    (found,) = lowered(
+        f"pipeline p(n: i64, b: bool, x: f32[2]) -> (y: bool) {{ return y = {written} }}"
+    ).diagnostics
+    assert (found.code, found.notes, found.help) == ("HR226", (note,), help)

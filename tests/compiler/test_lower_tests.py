@@ -53,3 +53,31 @@ pipeline p(x: u8[H, W, 3]) -> (y: u8[H, W, 3]) {
         )
     )
     assert [(one.code, one.primary.span.line) for one in found] == [("HR102", 2)]
+
+
+def test_what_a_test_calls_is_checked_before_it_runs():
+    found = check(
+        Source(
+            "p.pipe",
+            """
+pipeline p(x: i64) -> (y: i64) { return y = x }
+
+test "right" for p {
+    given x = len([1, 2])
+    expect y == sum([1, 1]) and calls(cast) == 0 or len(bytes("a.txt")) > math.abs(-3)
+}
+
+test "wrong" for p {
+    given x = calls(p)
+    expect image.resise(nope(3)) == 3 or lem(y) == 1
+}
+""",
+        )
+    )
+    assert [(one.code, one.primary.span.text, one.help) for one in found] == [
+        ("HR118", "cast", None),
+        ("HR118", "calls", None),
+        ("HR118", "image.resise", "did you mean `image.resize`?"),
+        ("HR118", "nope", "did you mean `npy`?"),
+        ("HR118", "lem", "did you mean `len`?"),
+    ]
