@@ -88,7 +88,9 @@ class Stages:
             stage = backends[type(segment)].open(segment, len(self.all), share, self._loading)
             self.all.append(stage)
             if warm and not isinstance(segment, OpSegment):
-                warm_up(segment, stage, self.device(segment.device))
+                # values of what is in Python stay on the host, whatever device it is told
+                where = segment.device if isinstance(segment, OnnxSegment) else "cpu"
+                warm_up(segment, stage, self.device(where))
         for pipeline in plan.pipelines:
             self._seat(plan, pipeline)
             kept = [one.device for one in pipeline.states if one.device != "cpu"]
