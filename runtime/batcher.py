@@ -54,8 +54,7 @@ class Batcher(Generic[Owner]):
         self._prefer = tuple(sorted(batching.prefer))
         self._enough = min(self._prefer[0], self._maximum) if self._prefer else self._maximum
         self._waste = batching.padding.waste if batching.padding is not None else None
-        self._looked_at = 1 if self._waste is None else _LOOKED_AT
-        self._policy = QueuePolicy(queueing)
+        self._policy = QueuePolicy(queueing) if queueing is not None else None
         self._lines: dict[object, Line[Owner]] = {}
         self._owners: dict[Owner, dict[int, Entry[Owner]]] = {}
         self._expiries: Agenda[float, Entry[Owner]] = Agenda(_waits)
@@ -84,9 +83,10 @@ class Batcher(Generic[Owner]):
         `idle` is how many owners could be served at this moment: they do not count as waiting.
         """
         owner, level = entries[0].owner, entries[0].level
-        if not self._policy.admits(level, idle):
-            return False
-        self._policy.enter(level)
+        if self._policy is not None:
+            if not self._policy.admits(level, idle):
+                return False
+            self._policy.enter(level)
         held = self._owners[owner] = {}
         for entry in entries:
             entry.arrived, entry.number = now, next(self._numbers)
@@ -96,8 +96,10 @@ class Batcher(Generic[Owner]):
                 line = self._lines[entry.key] = Line(entry.key)
             line.add(entry)
             self.rows += entry.count
-            self._settle(line, now)
-            self._watch(entry)
+            if self._wait or not line.is_ready or entry.rank < line.rank:
+                self._settle(line, now)  # else it was ready before, and is as urgent as it was
+            if entry.deadline is not None or self._policy is not None:
+                self._watch(entry)
         return True
 
     def hurry(self, now: float) -> None:
@@ -142,7 +144,7 @@ class Batcher(Generic[Owner]):
             entry = found[1]
             self._expiries.pop()
             over = entry.deadline is not None and entry.deadline <= now
-            if over or not (entry.taken or self._policy.bound(entry.level).delays):
+            if over or not (entry.taken or self._delays(entry)):
                 dropped.append((entry.owner, over))
                 self.cancel(entry.owner, now)
                 continue
@@ -153,6 +155,9 @@ class Batcher(Generic[Owner]):
             if entry.deadline is not None:
                 self._expiries.add(entry.deadline, entry)
         return dropped
+
+    def _delays(self, entry: Entry[Owner]) -> bool:
+        return self._policy is not None and self._policy.bound(entry.level).delays
 
     def cancel(self, owner: Owner, now: float) -> None:
         """Forget the rows of an owner that have not been taken."""
@@ -191,10 +196,27 @@ class Batcher(Generic[Owner]):
         return Batch(tuple(slices), filled)
 
     def _gather(self, line: Line[Owner], target: int) -> list[tuple[Entry[Owner], int]]:
-        entries = list(islice(line, self._looked_at * target))
+        if self._waste is None:
+            return self._gather_in_order(line, target)
+        entries = list(islice(line, _LOOKED_AT * target))
         waiting = ((entry.remaining, entry.size) for entry in entries)
         taken = gather(waiting, target, 0 if self._prefer else self._maximum, self._waste)
         return [(entries[index], rows) for index, rows in taken]
+
+    def _gather_in_order(self, line: Line[Owner], target: int) -> list[tuple[Entry[Owner], int]]:
+        """Do as `gather` does where nothing is padded."""
+        taken: list[tuple[Entry[Owner], int]] = []
+        whole = 0 if self._prefer else self._maximum
+        for entry in line:
+            left = entry.count - entry.taken
+            rows = min(left, target)
+            if rows < left <= whole and taken:
+                break
+            taken.append((entry, rows))
+            target -= rows
+            if not target:
+                break
+        return taken
 
     def _target(self, rows: int) -> int:
         """Return how many of the waiting rows the next batch may hold."""
@@ -209,7 +231,8 @@ class Batcher(Generic[Owner]):
         del held[entry.number]
         if not held:
             del self._owners[entry.owner]
-            self._policy.leave(entry.level)
+            if self._policy is not None:
+                self._policy.leave(entry.level)
 
     def _settle(self, line: Line[Owner], now: float) -> None:
         """Find out anew when the next batch of a line is ready."""
@@ -239,7 +262,9 @@ class Batcher(Generic[Owner]):
         return sum(rows for _, rows in self._gather(line, self._enough)) >= self._enough
 
     def _watch(self, entry: Entry[Owner]) -> None:
-        timeout = self._policy.bound(entry.level).timeout(entry.limited)
+        timeout = None
+        if self._policy is not None:
+            timeout = self._policy.bound(entry.level).timeout(entry.limited)
         expiry = None if timeout is None else entry.arrived + timeout
         if entry.deadline is not None and (expiry is None or entry.deadline < expiry):
             expiry = entry.deadline

@@ -122,7 +122,10 @@ def _walk(
     task = strand.task
     flow, cells, name = strand.flow, tally.stages, task.pipeline.plan.name
     try:
-        if outcome is None:
+        if strand is task and task.opened is not None:
+            opened, task.opened = task.opened, None
+            work = flow.throw(opened) if isinstance(opened, Fault) else opened.work
+        elif outcome is None:
             work = next(flow)
         elif isinstance(outcome, Fault):
             work = flow.throw(outcome)

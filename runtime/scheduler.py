@@ -121,10 +121,6 @@ class Scheduler:
         """Return how many requests of each pipeline, by priority level, have no outcome yet."""
         return [dict(levels) for levels in self._levels]
 
-    def spare(self, idle: int) -> bool:
-        """Whether one of the `idle` workers would take a request that came now."""
-        return idle > len(self._handed) and not self._any_waits()
-
     def admit(self, task: Task, now: float, idle: int) -> Fault | None:
         """Take in a new request; return why not, if not. `idle` workers are free.
 
@@ -133,19 +129,24 @@ class Scheduler:
         pipeline, idle = task.pipeline.index, idle - len(self._handed)
         line = self._lines[pipeline]
         at_once = idle > 0 and not self.strands.resumable() and not self._any_waits()
-        ahead = 0 if at_once else line.ahead(task.level)
+        opens = not at_once and task.opened is not None and self._opens(pipeline)
+        ahead = 0 if at_once or opens else line.ahead(task.level)
         if (refusal := self._foresight.refusal(task, now, ahead)) is not None:
             return refusal
-        opens = task.opened is not None and self._opens(pipeline)
-        if opens and self.strands.opened[pipeline] >= self._queue_size + max(0, idle):
-            return self._foresight.full(task, self.strands.opened[pipeline])
-        if at_once and not opens:
-            self._hand(task)
-        elif not opens and not line.add((self._foresight.entry(task),), now, idle):
+        waiting = line.waiting + self.strands.opened[pipeline]
+        if task.opened is not None and waiting >= self._queue_size + max(0, idle):
+            return self._foresight.full(task, waiting)
+        queues = not at_once and not opens
+        if queues and not line.add((self._foresight.entry(task),), now, idle):
             return self._foresight.full(task, line.waiting)
         self._take_in(task)
         self._company.come(pipeline)
-        if opens:
+        if at_once:
+            self._hand(task)
+        elif opens:
+            for handed in [one for one in self._handed if one.opened is not None]:
+                self._handed.remove(handed)  # which they go with
+                self.strands.open(handed, now)
             self._open(task, now)
         return None
 

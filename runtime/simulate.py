@@ -163,7 +163,7 @@ class Simulation:
             size_of(columns),
         )
         outcome.task = task
-        if opens(task, block.opening) and not self._scheduler.spare(self._free):
+        if opens(task, block.opening):
             open_walk(task, self._metrics.tally(), lambda: self.now)
         refusal = self._admit(task)
         if refusal is not None:

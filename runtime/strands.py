@@ -109,9 +109,8 @@ class Strands:
         """Let a request begin whose first stage is known: it waits there."""
         ticket, task.opened = task.opened, None
         if isinstance(ticket, Ticket):
-            ticket.opens = True
-            self.opened[task.pipeline.index] += 1
-            self.enqueue(ticket, now, 0)
+            ticket.opens = self.enqueue(ticket, now, 0)
+            self.opened[task.pipeline.index] += ticket.opens
         else:
             self._resumable.append(Resume(task, ticket))
 

@@ -161,7 +161,7 @@ class Ticket:
         self.strand, self.work, self.parts = strand, work, parts
         self.taken = self.opens = False
         self._pieces: list[tuple[Sequence[int], list[Rows]]] = []
-        self._remaining = sum(part.count for part in parts)
+        self._remaining = work.group.count
 
     @property
     def task(self) -> Task:
@@ -185,6 +185,8 @@ class Ticket:
 
     def results(self) -> list[Rows]:
         """Return the columns of all rows, in row order."""
+        if len(self._pieces) == 1:
+            return self._pieces[0][1]
         count = self.work.group.count
         width = len(self._pieces[0][1])
         return [

@@ -81,8 +81,7 @@ class Workers:
             if sequences.ready(turn, partial(self._unpark, task)):
                 self._unpark(task)
             return
-        if opens(task, opening) and not self._scheduler.spare(self._idle):
-            # by all that is known without the lock workers have something else to do
+        if opens(task, opening):
             open_walk(task, self._metrics.tally(), self._clock)
         with self._lock:
             if self._stopping:
