@@ -148,6 +148,42 @@ def test_with_explicit_control_nothing_is_loaded_but_what_is_named(tmp_path: Pat
         assert server.answer() == 1.0
 
 
+def test_a_token_lets_its_bearer_load_and_nobody_else(tmp_path: Path) -> None:
+    put(tmp_path / "plans/a.plan", 1.0)
+    tokens = tmp_path / "tokens"
+    tokens.write_text("ops control a-secret-of-the-operators\n")
+    with running(
+        str(tmp_path / "plans"), "--control", "explicit", "--tokens", str(tokens)
+    ) as server:
+        load = f"{server.http}/v2/repository/models/a/load"
+        assert httpx.post(load).status_code == 401
+        bearer = {"authorization": "Bearer a-secret-of-the-operators"}
+        assert httpx.post(load, headers=bearer).status_code == 200
+        assert server.answer() == 1.0
+        assert httpx.get(f"{server.http}/v2/logging", headers=bearer).status_code == 403
+
+
+def test_what_is_allowed_is_listed_as_served(tmp_path: Path) -> None:
+    put(tmp_path / "a.plan", 1.0)
+    labels = tmp_path / "labels"
+    labels.write_text("zero\none\n")
+    with running(
+        str(tmp_path), "--allow", "settings", "--allow", "shared-memory", "--labels",
+        f"p.y={labels}", "--shared-memory-prefix", "mine-",
+    ) as server:  # fmt: skip
+        extensions = httpx.get(f"{server.http}/v2").json()["extensions"]
+        assert {"logging", "system_shared_memory"} <= set(extensions)
+        asked = {
+            "inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": [0, 1]}],
+            "outputs": [{"name": "y", "parameters": {"classification": 1}}],
+        }
+        answer = httpx.post(f"{server.http}/v2/models/p/infer", json=asked).json()
+        assert answer["outputs"][0]["data"] == ["2.000000:1:one"]
+        region = f"{server.http}/v2/systemsharedmemory/region/r/register"
+        body = {"key": "/other", "byte_size": 1}
+        assert "may be registered" in httpx.post(region, json=body).json()["error"]
+
+
 def test_a_library_in_a_folder_is_not_an_app(tmp_path: Path) -> None:
     (tmp_path / "types.pipe").write_text("type Quad = f32[4, 2]\n")
     (tmp_path / "a.pipe").write_text(PIPE.replace("AMOUNT", "1.0"))
@@ -166,6 +202,15 @@ def test_a_library_in_a_folder_is_not_an_app(tmp_path: Path) -> None:
         (("--watch", "--control", "explicit"), "--watch loads what changes"),
         (("--control", "explicit", "--load", "z"), "there is no `z` to be loaded"),
         (("--grace", "soon"), "`soon` is no number of seconds"),
+        (("--allow", "everything"), "invalid choice: 'everything'"),
+        (("--tokens", "missing"), "`missing` cannot be read"),
+        (("--forward-headers", "("), "`(` is no pattern"),
+        (("--labels", "p=x"), "`p=x` is no MODEL.OUTPUT=FILE"),
+        (("--labels", "p.y=missing"), "`missing` cannot be read"),
+        (("--labels", f"p.z={__file__}"), "`p` has no output `z`, but `y`"),
+        (("--labels", f"q.y={__file__}"), "there is no pipeline `q`"),
+        (("--host", "0.0.0.0", "--allow", "settings"), "settings would be anybody's"),
+        (("--host", "0.0.0.0", "--control", "explicit"), "control would be anybody's"),
     ],
 )
 def test_wrong_usage_is_told(

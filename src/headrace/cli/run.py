@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import _files, _observing, _serving
+from . import _files, _observing, _permissions, _serving
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
@@ -103,6 +103,7 @@ def _arguments(parser: ArgumentParser) -> None:
         metavar="SECONDS",
         help="what requests in flight have to end when it stops; default: 30",
     )
+    _permissions.add_arguments(parser)
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
     parser.add_argument("--workers", type=_count, metavar="N", help="default: one a core")
     parser.add_argument(
@@ -153,6 +154,8 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             _load(keeper, _serving.named(arguments.targets), console)
             if not repository.routes and not watch:
                 raise UsageError(f"there is no plan in `{'`, `'.join(arguments.targets)}`")
+        if not (explicit or watch):
+            _permissions.check_labels(config, repository)
         for name in find() if "*" in arguments.load else arguments.load:
             _load_named(repository, name)
         try:
@@ -273,7 +276,6 @@ def _renew(keeper: "Keeper", console: Console) -> None:
 
 
 def _config(arguments: Namespace) -> "ServerConfig":
-    from ..runtime.access import Access, policy_of
     from ..runtime.server_config import Carrier, ServerConfig, Tls
 
     tls = None
@@ -292,7 +294,10 @@ def _config(arguments: Namespace) -> "ServerConfig":
         Carrier(arguments.grpc_carrier),
         tls,
         grace=arguments.grace,
-        policy=policy_of([Access.CONTROL] if arguments.control == "explicit" else [], ()),
+        policy=_permissions.policy(arguments),
+        regions=_permissions.regions(arguments),
+        forwarded=arguments.forward_headers,
+        labels=_permissions.labels(arguments),
     )
 
 
