@@ -154,6 +154,36 @@ def test_memory_that_runs_out_fails_who_asks_too_much_and_nobody_else() -> None:
     device.close()
 
 
+def test_memory_that_runs_out_in_a_stage_is_told_with_its_name() -> None:
+    faults = Faults(allocations=frozenset({2}))
+    device = SimDevice(config=SimConfig(capacity=1 << 14, faults=faults))
+    engine = Engine(chain(), EngineConfig(workers=1, intra_op_threads=1, devices=(device,)))
+    with pytest.raises(Fault) as caught:
+        engine.call(Request("p", {"x": value(1)}))
+    assert (caught.value.stage, caught.value.code) == ("m1", Code.FAILED)
+    assert caught.value.message == (
+        "sim is out of memory: `m1` asks for 12 bytes, and 16128 are free"
+    )
+    np.testing.assert_array_equal(
+        engine.call(Request("p", {"x": value(7)})).outputs["y"], value(7) + 3
+    )
+    engine.close()
+    device.close()
+
+
+def test_a_batch_for_which_there_is_no_memory_runs_row_by_row() -> None:
+    faults = Faults(allocations=frozenset({9}))  # after four inputs and four results of `m1`
+    device = SimDevice(config=SimConfig(faults=faults))
+    simulation = Simulation(chain(), workers=1, devices=(device,))
+    outcomes = [simulation.submit(Request("p", {"x": value(i)})) for i in range(4)]
+    simulation.run()
+    assert check([one.fault or result(one) for one in outcomes], device) == 0
+    assert [rows for _, stage, rows in simulation.runs if stage == "m2"] == [4]
+    assert simulation.metrics.stage("m2").sizes == {1: 4}
+    simulation.close()
+    device.close()
+
+
 def test_a_device_that_stalls_holds_up_no_answer_longer_than_its_deadline() -> None:
     stalled, release = threading.Event(), threading.Event()
 
