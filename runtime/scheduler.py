@@ -224,6 +224,8 @@ class Scheduler:
                 strands.fork(strand, outcome)
             elif isinstance(outcome, Ended):
                 strands.end(outcome.branch, outcome.outcome, now)
+            elif isinstance(strand, Task) and not strand.done:
+                strands.pause(strand)
         return answers
 
     def ran(self, run: Run, deliveries: Sequence[Delivery], now: float) -> None:
@@ -336,7 +338,7 @@ class Scheduler:
         if task.done:
             return False
         parked = task in self._parked
-        self.strands.stop(task, now, counted=not parked)
+        self.strands.stop(task, now, counted=not parked and task.pauses < 1)
         self._streams.discard(task)
         if parked:
             self._parked.discard(task)

@@ -165,10 +165,21 @@ class Strands:
         self._part(join, now)
         self._company.come(pipeline, join.parent.at)
 
+    def pause(self, task: Task) -> None:
+        """Note that a stream waits for its reader, unless he has made room meanwhile: nobody waits
+        for the company of who does not come by himself."""
+        task.pauses += 1
+        if task.pauses == 1:
+            self._company.go(task.pipeline.index, task.at)
+
     def resume(self, task: Task) -> None:
         """Let a stream go on whose reader has made room."""
-        if not task.done:
-            self._resumable.append(Resume(task, None))
+        if task.done:
+            return
+        task.pauses -= 1
+        if task.pauses == 0:
+            self._company.come(task.pipeline.index, task.at)
+        self._resumable.append(Resume(task, None))
 
     def next(self) -> list[Resume]:
         """Take what a worker had better go on with at one time: the next strand, and more of them

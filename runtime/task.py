@@ -67,6 +67,7 @@ class Task(Waiter):
         "level",
         "limited",
         "opened",
+        "pauses",
         "pipeline",
         "presenters",
         "reached_queue",
@@ -102,6 +103,7 @@ class Task(Waiter):
         self.started = self.reached_queue = False
         self.turn, self.rows = turn, 1
         self.opened: Ticket | Fault | None = None
+        self.pauses = 0  # how often it has waited for its reader, less how often he has made room
         self.left: list[Rows] | None = None
 
     @property
