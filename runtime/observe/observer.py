@@ -6,6 +6,7 @@ over goes to the sinks in a thread of its own; when that has fallen behind, reco
 and counted. A client has no say in where anything is written.
 """
 
+import logging
 import queue
 import random
 import re
@@ -25,6 +26,7 @@ from .recording import Recording
 ASKS: Final = "headrace-trace"
 """The header or parameter of a request that asks for its trace: `1` or true."""
 
+_LOG = logging.getLogger(__name__)
 _WAITING = 1024
 _YES = (True, 1, "1", "true")
 _SAMPLED = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]([0-9a-f])(-.*)?")
@@ -141,6 +143,13 @@ class Observer:
     def _drain(self) -> None:
         while (recording := self._over.get()) is not None:
             for sink in self._sinks:
-                sink.take(recording)
+                try:
+                    sink.take(recording)
+                except Exception:  # such as of a full disk, which is no reason to end a server
+                    self.dropped += 1
+                    _LOG.exception("a trace could not be written")
         for sink in self._sinks:
-            sink.close()
+            try:
+                sink.close()
+            except Exception:
+                _LOG.exception("traces could not be written to their end")

@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import queue
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,6 +113,48 @@ def test_a_caller_whose_trace_is_sampled_decides_on_both_protocols(
     found = watched.over()
     assert [one.request_id for one in found] == ["http", "grpc"]
     assert all(one.parent["traceparent"] == PARENT + "1" for one in found)
+
+
+class Full(Heap):
+    """A sink that can write nothing."""
+
+    def take(self, recording: Recording) -> None:
+        raise OSError(f"no space left on device for {recording.pipeline.name}")
+
+
+def test_a_sink_that_cannot_write_ends_nothing(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    full, heap = Full(), Heap()
+    observer = Observer([full, heap], Sampling(rate=1.0))
+    with serve([engine], free_ports(Carrier.AUTO), observer) as server:
+        tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}
+        url = f"http://{server.addresses.http}/v2/models/fails/infer"
+        for _ in range(2):
+            assert httpx.post(url, json={"inputs": [tensor]}).status_code == 200
+    observer.close()
+    assert (len(heap.taken), observer.dropped) == (2, 2)
+    assert [one.getMessage() for one in caplog.records] == ["a trace could not be written"] * 2
+
+
+def test_a_stream_is_recorded_like_any_other_request(engine: Engine) -> None:
+    watched = Watched(engine, Sampling(rate=1.0))
+    tensor = triton_grpc.InferInput("n", [1], "INT64")
+    tensor.set_data_from_numpy(np.array([3], np.int64))
+    answers: queue.Queue[object] = queue.Queue()
+
+    def answered(result: object, error: object) -> None:
+        answers.put(error or result)
+
+    with triton_grpc.InferenceServerClient(str(watched.server.addresses.grpc)) as client:
+        client.start_stream(answered)
+        client.async_stream_infer("counted", [tensor], request_id="turns")
+        for _ in range(3):
+            answers.get(timeout=20)
+        client.stop_stream()
+    (recording,) = watched.over()
+    assert (recording.request_id, len(recording.emitted)) == ("turns", 3)
+    assert recording.fault is None
 
 
 @pytest.mark.parametrize("form", ["json", "text"])

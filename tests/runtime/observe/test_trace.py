@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +11,26 @@ import pytest
 
 import headrace
 from headrace.app import App
+from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.observe.recording import Recording
 from headrace.runtime.observe.sums import covered
 from headrace.runtime.observe.trace import Items, Trace
 from headrace.runtime.request import Code, Fault, Request
 from headrace.runtime.simulate import Simulation
+from tests.runtime.forks import Toys
 from tests.runtime.observe.pipes import TEXT, plan_in
+
+MEETING = """
+import meeting
+
+def left(x):
+    meeting.barrier.wait(20)
+    return x + 1
+
+def right(x):
+    meeting.barrier.wait(20)
+    return x * 2
+"""
 
 
 @pytest.fixture
@@ -214,6 +230,37 @@ def test_a_request_given_up_in_line_has_waited_all_of_its_time(tmp_path: Path) -
     sums = Trace(recording).sums
     assert (sums.total, sums.line) == pytest.approx((0.25, 0.25))
     simulation.close()
+
+
+@pytest.mark.usefixtures("meeting")
+def test_calls_at_once_are_taken_off_the_sum() -> None:
+    engine = Engine(Toys(MEETING).joined().plan(), EngineConfig(workers=2, intra_op_threads=1))
+    recording = Recording(engine.pipeline("p").plan, engine.config.clock, values=True)
+    pipeline = engine.watched("p", recording)
+    engine.dispatch(pipeline, {"x": 3.0}, dict).result(20)
+    trace = Trace(recording)
+    check_sums(trace)
+    assert trace.sums.at_once > 0
+    assert "- at once" in str(trace)
+    engine.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the simulated device wants Linux")
+def test_values_on_a_device_are_copied_to_the_host(tmp_path: Path) -> None:
+    text = """
+model plus = onnx "plus.onnx" (x: f32[N]) -> (y: f32[N])
+pipeline p(x: f32[N]) -> (y: f32[N]) {
+    near = plus(x)
+    return y = near
+}
+schedule p on "placed" { plus { device = sim } }
+"""
+    with headrace.load(plan_in(tmp_path, text, schedule="placed")) as app:
+        answer, trace = app.p(x=[1, 2], trace=True)
+        np.testing.assert_array_equal(trace["near"], answer.y)
+        copied = {span.stage: span.copied for span in trace.spans}
+        assert copied == {"to sim": 8, "plus": 0, "to cpu": 8}
+        assert "copied 0.0 KiB" in str(trace)
 
 
 def test_time_is_covered_once_however_many_cover_it() -> None:
