@@ -262,7 +262,8 @@ def test_the_items_of_a_loop_cross_in_one_copy_and_share_an_execution() -> None:
     engine.close()
 
 
-def test_a_result_of_unknown_size_stays_on_the_device() -> None:
+@pytest.mark.parametrize("delay", [None, 0])
+def test_a_result_of_unknown_size_stays_on_the_device(delay: int | None) -> None:
     nonzero = model(
         [helper.make_node("NonZero", ["x"], ["raw"]), helper.make_node("Shape", ["raw"], ["y"])],
         [("x", TensorProto.FLOAT, ["N"])],
@@ -288,12 +289,13 @@ def test_a_result_of_unknown_size_stays_on_the_device() -> None:
     maker.pipeline(
         "p", fields(x="f32[N]"), fields(raw="i64[1, M]", y="i64[2]"), block([0], steps, [4, 5])
     )
-    engine = Engine(maker.plan(), EngineConfig(workers=1))
+    device = SimDevice(config=SimConfig(delay=delay))
+    engine = Engine(maker.plan(), EngineConfig(workers=1, devices=(device,)))
     outputs = engine.call(Request("p", {"x": [1, 0, 2]})).outputs  # type: ignore[dict-item]
     np.testing.assert_array_equal(outputs["raw"], [[0, 2]])
     np.testing.assert_array_equal(outputs["y"], [1, 2])
-    ledger = sim_of(engine).ledger
-    assert (ledger.h2d, ledger.d2h) == (1, 2)
+    ledger = device.ledger
+    assert (ledger.h2d, ledger.d2h, ledger.syncs) == (1, 2, 3)
     engine.close()
 
 

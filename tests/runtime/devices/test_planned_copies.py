@@ -52,6 +52,7 @@ def test_a_hundred_requests_allocate_no_more_than_one() -> None:
     assert after.taken - before.taken == 400
     assert (after.h2d - before.h2d, after.d2h - before.d2h, after.d2d) == (100, 100, 0)
     assert after.syncs - before.syncs == 100
+    assert device.stream().number == 6  # one of each stage came before: three models, two copies
     engine.close()
     assert device.ledger.balanced
     device.close()
