@@ -297,6 +297,10 @@ class Engine:
             if self._unread.pop(stream, None) is None:
                 raise unread()
 
+    def refuse(self) -> None:
+        """Take no new requests."""
+        self._closed = True
+
     def end_streams(self) -> None:
         """Wait no more for the readers of streams, who may never come back: whoever does finds the
         stream ended, and nobody waits for its turn in a sequence."""

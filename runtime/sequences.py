@@ -113,6 +113,7 @@ class SequenceStore:
         self._waiting: OrderedDict[Key, _Entry] = OrderedDict()  # the back-log
         self._silent: OrderedDict[Key, float] = OrderedDict()  # until when; the soonest first
         self._free = list(range(places.most)) if places.numbered else []  # a heap
+        self._over = False
 
     def __len__(self) -> int:
         """Return how many sequences live."""
@@ -168,7 +169,7 @@ class SequenceStore:
         if entry.first is not None:
             ready = entry.ready
             return (ready,) if was_first and ready is not None else ()
-        if entry.values is None or entry.ended:
+        if entry.values is None or entry.ended or self._over:
             return self._forget(entry)
         self._silent[entry.key] = now + self._places.idle
         return ()
@@ -187,6 +188,15 @@ class SequenceStore:
         now."""
         going: list[Turn] = []
         while (until := self.next_expiry()) is not None and until <= now:
+            going += self._forget(self._entries[next(iter(self._silent))])
+        return going
+
+    def forget_silent(self) -> Sequence[Turn]:
+        """Forget what is silent, and from now on whatever becomes so: nobody will go on with it.
+        Return the turns that may begin now."""
+        self._over = True
+        going: list[Turn] = []
+        while self._silent:
             going += self._forget(self._entries[next(iter(self._silent))])
         return going
 

@@ -173,6 +173,13 @@ class Sequences:
             going = self._store.expire(now)
         _let_go(going)
 
+    def forget_silent(self) -> None:
+        """Let those that wait for places have them when no request goes on with what is silent."""
+        with self._lock:
+            going = self._store.forget_silent()
+            self._tell_fewer()
+        _let_go(going)
+
     def next_expiry(self) -> float | None:
         """Return when the next sequence is forgotten if it stays silent."""
         with self._lock:

@@ -186,12 +186,12 @@ class App:
         UNAVAILABLE).
         """
         with self._updating:
-            self._loaded.end_streams()
+            self._loaded.refuse()
             self._loaded.drain()
             self._loaded.close()
             finishing = dict(self._finishing)
         for loaded, thread in finishing.items():
-            loaded.end_streams()
+            loaded.refuse()
             for sequences in loaded.engine.sequences.values():
                 sequences.close()
             thread.join()

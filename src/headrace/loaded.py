@@ -70,10 +70,16 @@ class Loaded:
         for engine in self._engines():
             engine.drain()
 
-    def end_streams(self) -> None:
-        """Wait no more for readers of streams who may never come back."""
-        for engine in self._engines():
+    def refuse(self) -> None:
+        """Take nothing new, and wait no more for who may never come: the readers of streams, and
+        the next requests of sequences whose places others wait for."""
+        engines = self._engines()
+        for engine in engines:
+            engine.refuse()
+        for engine in engines:
             engine.end_streams()
+        for sequences in self.engine.sequences.values():
+            sequences.forget_silent()
 
     def close(self) -> None:
         """Give everything back; `drain` first to finish what is under way."""

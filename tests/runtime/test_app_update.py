@@ -34,6 +34,14 @@ pipeline count(n: i64) -> stream (i: i64) {
 }
 """
 
+PLACES = """\
+pipeline total(x: f32) -> (sum: f32) per sequence idle 1h {
+    state sum: f32 = 0
+    next sum = sum + x
+    return sum = sum + x
+}
+schedule total { sequences { strategy = oldest, max = 1, backlog = 3 } }
+"""
 STATE = """\
 pipeline count(n: i64) -> stream (i: i64) per sequence idle 30s {
     state last: i64 = 0
@@ -222,6 +230,26 @@ def test_who_waits_for_a_stream_that_nobody_reads_on_holds_up_no_close(load: Loa
     app.close()
     callers[0].join(20)
     assert not callers[0].is_alive()
+
+
+def test_who_waits_for_the_place_of_a_silent_sequence_gets_it_at_the_close(load: Load) -> None:
+    """For nobody can go on with that any more. So it is on a plan that was replaced, too."""
+    app = load(PLACES)
+    for plan in (None, PLACES):
+        if plan is not None:
+            app.update(plan)
+        app.total.sequence(1)(x=1)
+    waiting = [app.total.sequence(id).submit(x=id) for id in (2, 3)]
+    called: list[float] = []
+    caller = threading.Thread(target=lambda: called.append(app.total.sequence(4)(x=4).sum))
+    caller.start()
+    (sequences,) = app._loaded.engine.sequences.values()  # pyright: ignore[reportPrivateUsage] who waits is told nowhere
+    while sequences.waiting < 3:
+        caller.join(0.001)
+    app.close()
+    caller.join(20)
+    assert [one.result(20).sum for one in waiting] == [2, 3]
+    assert called == [4]
 
 
 def test_pipelines_come_and_go_with_the_plan(load: Load) -> None:
