@@ -4,8 +4,8 @@
 starts no thread, reads no file and takes no device; what a name needs is imported at its first
 use.
 
-In order of control flow: `cli` is the command line; `app` compiles and loads, `pipeline` calls,
-`sequence` calls what keeps state; `testing` runs a file's tests, with `expect` for what they say;
+In order of control flow: `cli` is the command line; `app` compiles and loads, `pipeline` calls
+(`bound` to a plan), `sequence` calls what keeps state; `testing` runs a file's tests, with `expect` for what they say;
 `client` calls a server. Links lead to the packages below: `runtime`, `compiler`, `stdlib`, `dsl`.
 """
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .dsl.diagnostic import CompileError
     from .pipeline import Pipeline
     from .runtime.context import Context
+    from .runtime.observe.trace import Trace
     from .runtime.record import Record
     from .runtime.request import Code, Fault, RequestError
 
@@ -36,6 +37,7 @@ __all__ = [
     "PlanError",
     "Record",
     "RequestError",
+    "Trace",
     "__version__",
     "compile",
     "load",
@@ -53,6 +55,7 @@ _HOMES = {
     "PlanError": ".compiler.plan_file",
     "Record": ".runtime.record",
     "RequestError": ".runtime.request",
+    "Trace": ".runtime.observe.trace",
     "compile": ".app",
     "load": ".app",
 }
