@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutating import Mutation, survivors
+from tests.mutating import Mutation, outdated, survivors
 
 GLUE, MERGE = "tests/compiler/test_passes_glue.py", "tests/compiler/test_passes_merge.py"
 OUTSIDE, EMIT = "tests/compiler/test_passes_glue_outside.py", "tests/language/test_emit.py"
@@ -225,6 +225,10 @@ MUTATIONS = (
         "no_items",
     ),
 )
+
+
+def test_each_mistake_can_still_be_made() -> None:
+    assert outdated(MUTATIONS) == []
 
 
 @pytest.mark.slow
