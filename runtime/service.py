@@ -46,12 +46,14 @@ class Service:
         """`regions` is memory that is shared with clients, None where it is not. Headers whose
         lower-case names match `forwarded` are parameters of a request. An `observer` records some
         of them."""
-        self._observer = observer
+        self.observer = observer
         self._begin = _begin if observer is None else partial(observer.begin, _begin)
         self.repository, self.limits, self.policy = repository, limits, policy
         self.regions, self._labels, self._forwarded = regions, labels, forwarded
-        knows = not policy.is_open(Access.INFER) or (regions is not None and policy.tokens != ())
-        self.reads_headers = knows or forwarded is not None
+        closed = not policy.is_open(Access.INFER)
+        asks_who = closed or (regions is not None and policy.tokens != ())
+        self.reads_headers = asks_who or forwarded is not None
+        self._simple = regions is None and not closed
         self._plain = Extras(None, labels)
         self._open = False
         self._watchers: set[Callable[[], object]] = set()
@@ -115,7 +117,7 @@ class Service:
     def extras(self, headers: Mapping[str, str]) -> Extras:
         """Return what an inference may use besides its model; raises the Fault where it is not the
         caller's to ask for. `headers` are needed where `reads_headers` says so."""
-        if self.regions is None and self.policy.is_open(Access.INFER):
+        if self._simple:
             return self._plain
         caller = self.policy.require(Access.INFER, headers.get("authorization"))
         if self.regions is None or Access.MEMORY not in caller.may:
@@ -167,8 +169,8 @@ class Service:
 
         def start(chosen: Served) -> Stream[bytes]:
             prepared = chosen.prepared
-            if self._observer is not None:
-                prepared = self._observer.begin_stream(chosen, request)
+            if self.observer is not None:
+                prepared = self.observer.begin_stream(chosen, request)
             return chosen.engine.open_stream(
                 prepared,
                 request.inputs,

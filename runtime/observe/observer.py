@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
@@ -68,6 +68,15 @@ class Observer:
     def headers(self) -> "re.Pattern[str]":
         """The headers of a request that it reads, as parameters."""
         return re.compile(f"traceparent|tracestate|{ASKS}")
+
+    @property
+    def rate(self) -> float:
+        """The share of requests recorded unasked."""
+        return self._sampling.rate
+
+    def set_rate(self, rate: float) -> None:
+        """Record another share of requests unasked."""
+        self._sampling = replace(self._sampling, rate=rate)
 
     def begin(self, plain: Begin, chosen: Served, request: Request) -> Begun:
         """Begin a request as `plain` would, recorded if it is to be."""

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..access import Policy
-from .ext import extensions
 from .forms import TensorMetadata
 from .models import Model
 
@@ -12,9 +10,9 @@ SERVER_NAME = "headrace"
 PLATFORM = "headrace"
 
 
-def server_metadata(version: str, policy: Policy) -> dict[str, Any]:  # Any: JSON
-    """Return the server's name, version and the extensions that it serves."""
-    return {"name": SERVER_NAME, "version": version, "extensions": list(extensions(policy))}
+def server_metadata(version: str, names: Sequence[str]) -> dict[str, Any]:  # Any: JSON
+    """Return the server's name, version and the names of the extensions that it serves."""
+    return {"name": SERVER_NAME, "version": version, "extensions": list(names)}
 
 
 def model_metadata(model: Model, versions: Sequence[str] = ()) -> dict[str, Any]:  # Any: JSON

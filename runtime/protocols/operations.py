@@ -10,7 +10,7 @@ from typing import Any
 from ..access import Access, Caller
 from ..request import Code, Fault
 from ..service import Service
-from .ext import operations
+from .ext import extensions, operations
 from .ext.model_configuration import model_config
 from .metadata import model_metadata, server_metadata
 from .openapi import openapi
@@ -21,7 +21,7 @@ def all_operations(version: str) -> tuple[Operation, ...]:
     """Return all of them. `version` is the server's, for its metadata."""
 
     def metadata(service: Service, _: Arguments, __: Caller) -> Any:  # Any: JSON
-        return server_metadata(version, service.policy)
+        return server_metadata(version, extensions(service))
 
     def document(service: Service, _: Arguments, __: Caller) -> Any:  # Any: JSON
         return openapi(table, version, service.policy)

@@ -15,7 +15,7 @@ trace                 the settings of tracing
 logging               the settings of the log
 
 `NAMES` of a file is what server metadata says, `OPERATIONS` what it adds to what can be asked, and
-with `NEEDS` it is served only where somebody may do that. An extension that is not here is not
+`served`, where there is one, tells whether a server serves it. An extension that is not here is not
 served: its parameters, routes and calls are refused by name.
 """
 
@@ -26,16 +26,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...access import Policy
+    from ...service import Service
     from ..operation import Operation
 
 
-def extensions(policy: "Policy") -> tuple[str, ...]:
-    """Return the names of the extensions served, for server metadata."""
+def extensions(service: "Service") -> tuple[str, ...]:
+    """Return the names of the extensions that a server serves, for its metadata."""
     names: list[str] = []
     for module in _modules():
-        needed = getattr(module, "NEEDS", None)
-        if needed is None or policy.serves(needed):
+        served = getattr(module, "served", None)
+        if served is None or served(service):
             names += module.NAMES
     return tuple(names)
 

@@ -14,7 +14,12 @@ from ..names import shown
 from ..operation import Arguments, Operation
 
 NAMES = ("logging",)
-NEEDS = Access.SETTINGS
+
+
+def served(service: Service) -> bool:
+    """Whether a server has it."""
+    return service.policy.serves(Access.SETTINGS)
+
 
 _LOG = logging.getLogger("headrace")
 _SWITCHES = {"log_error": logging.ERROR, "log_warning": logging.WARNING, "log_info": logging.INFO}

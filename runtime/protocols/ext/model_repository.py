@@ -19,7 +19,12 @@ from ..operation import Arguments, Later, Operation, members, text
 _LOG = logging.getLogger(__name__)
 
 NAMES = ("model_repository", "model_repository(unload_dependents)")
-NEEDS = Access.CONTROL
+
+
+def served(service: Service) -> bool:
+    """Whether a server has it."""
+    return service.policy.serves(Access.CONTROL)
+
 
 _STATES = {
     State.LOADING: "LOADING",

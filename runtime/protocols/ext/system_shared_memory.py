@@ -15,7 +15,11 @@ from ..operation import Arguments, Operation, number, text
 from ..parameters import Parameters, whole
 
 NAMES = ("system_shared_memory",)
-NEEDS = Access.MEMORY
+
+
+def served(service: Service) -> bool:
+    """Whether a server has it."""
+    return service.regions is not None
 
 
 def read_place(parameters: Parameters) -> Place | None:

@@ -70,7 +70,7 @@ ROUTES: dict[tuple[str, str], Access] = {
     **{
         (method, path): SETTINGS
         for method in ("GET", "POST")
-        for path in ("/v2/logging", "/v2/trace/setting", "/v2/models/{name}/trace/setting")
+        for path in ("/v2/logging", "/v2/trace/setting", "/v2/models/{model_name}/trace/setting")
     },
 }
 
