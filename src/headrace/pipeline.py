@@ -330,7 +330,7 @@ class Pipeline:
                 "`per sequence`",
                 pipeline=self.__name__,
             )
-        strange: object = id  # 1.0 and True would be the sequence 1
+        strange = cast("object", id)  # 1.0 and True would be the sequence 1
         if isinstance(strange, bool) or not isinstance(strange, int | str | None):
             raise TypeError(f"the id of a sequence is a number or a text, not {id!r}")
         if id is None:
