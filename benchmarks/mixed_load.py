@@ -90,7 +90,7 @@ class Asking:
 def load_of(folder: Path, engines: dict[str, list[Engine]]) -> list[Callers]:
     """Return who asks what; `folder` is that of the plans."""
     asking = Asking(engines)
-    pages = [folder / "ocr" / "pages" / f"{one}.png" for one in ("sign", "tiny", "blank")]
+    pages = [folder / "ocr" / "pages" / f"{one}.png" for one in ("sign", "blank")]
     points, _ = module(folder / "cascade" / "make_models.py").points(64, seed=9)
     sound = (folder / "vad" / "speech.wav").read_bytes()[44:]
     speech = (np.frombuffer(sound, "<i2") / 2**15).astype(np.float32)
