@@ -137,6 +137,21 @@ def test_a_state_that_is_made_in_a_batch_gets_memory_of_its_own(engine: Engine) 
     assert np.asarray(engine.call(asked(7)).outputs["y"]).tolist() == [-3, -3]
 
 
+def test_blank_rows_beside_a_sequence_are_made_on_the_device(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    direct = "    sequences { strategy = direct, slots = 3 }\n}\n"
+    path.write_text(path.read_text().rstrip().removesuffix("}") + direct)
+    device = SimDevice(config=SimConfig(copying=frozenset({"to sim", "to cpu"})))
+    config = EngineConfig(workers=1, intra_op_threads=1, devices=(device,))
+    engine = Engine(headrace.compile(path).plan, config)
+    for turn in range(3):
+        answer = engine.call(asked(1, start=turn == 0)).outputs["y"]
+        assert np.asarray(answer).tolist() == [-turn - 1] * 2
+    assert engine.metrics.stage("add").sizes == {3: 3}
+    engine.close()
+    device.close()
+
+
 def test_a_request_whose_new_state_finds_no_memory_fails_and_leaves_the_old_one(plan: Plan) -> None:
     before, failing = "", False
 
