@@ -17,7 +17,7 @@ from .access import DEFAULT, Access, Policy
 from .extras import Extras, Labels
 from .observe.log import fields_of
 from .observe.observer import Observer
-from .protocols.ext.parameters import with_headers
+from .protocols.forwarding import with_headers
 from .protocols.limits import Limits
 from .protocols.models import Model, unknown_model
 from .protocols.names import shown

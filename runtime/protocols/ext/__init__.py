@@ -1,6 +1,6 @@
 """Extensions of the protocol, one a file.
 
-parameters            free parameters of a request, which stages may read, and headers as such
+parameters            free parameters of a request, which stages may read
 schedule_policy       a request's own time limit and priority
 sequence              requests whose pipeline keeps state from one to the next
 binary_tensor_data    raw tensors behind the JSON of an HTTP body

@@ -2,7 +2,7 @@
 
 import re
 
-from headrace.runtime.protocols.ext.parameters import with_headers
+from headrace.runtime.protocols.forwarding import with_headers
 from headrace.runtime.request import Request
 
 
