@@ -478,6 +478,7 @@ class Engine:
 
         Exact: whoever is let in is either inside a method here or known to the workers.
         """
+        self.require_outside()
         until = None if timeout is None else time.monotonic() + timeout
         self._closed = True
         with self._left:
@@ -485,6 +486,15 @@ class Engine:
                 return False
         rest = None if until is None else max(0.0, until - time.monotonic())
         return self._workers is None or self._workers.drain(rest)
+
+    def require_outside(self) -> None:
+        """Raise RuntimeError amid one of its own requests, which would wait for itself."""
+        in_worker = self._workers is not None and self._workers.here
+        if in_worker or self._metrics.tally().inside:
+            raise RuntimeError(
+                "what answers requests cannot be closed in a stage, nor in a callback of a future, "
+                "of its own; let the thread that has loaded it close it"
+            )
 
     def _enter(self) -> Tally:
         """Let a request in; raises EngineClosed. `_leave` must follow, in the same thread."""
@@ -533,6 +543,7 @@ class Engine:
 
     def close(self) -> None:
         """Fail what waits and give back what the plan needed; `drain` first to finish it."""
+        self.require_outside()
         self._closed = True
         self.end_streams()
         for sequences in self.sequences.values():

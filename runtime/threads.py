@@ -164,6 +164,11 @@ class Workers:
             self._keeper.join()
         self._fail_waiting()
 
+    @property
+    def here(self) -> bool:
+        """Whether this thread is one of them."""
+        return threading.current_thread() in self._threads
+
     def end_streams(self) -> None:
         """Wait no more for the readers of streams, who may never come: neither now nor later."""
         with self._lock:

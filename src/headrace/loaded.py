@@ -75,6 +75,8 @@ class Loaded:
         the next requests of sequences whose places others wait for."""
         engines = self._engines()
         for engine in engines:
+            engine.require_outside()
+        for engine in engines:
             engine.refuse()
         for engine in engines:
             engine.end_streams()

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -286,3 +287,33 @@ def test_what_keeps_something_of_sequences_itself_is_one_however_it_is_called(
             calls = pipeline.sequence("a")
             assert (calls(x=1)[0], calls.submit(x=1).result(10)[0]) == (1, 2)
             assert calls(x=1)[0] == 3
+
+
+def test_an_app_that_one_of_its_own_requests_closes_says_so_and_goes_on(
+    meeting: ModuleType,
+) -> None:
+    raised: list[str] = []
+    go = threading.Event()
+
+    def close(what: object) -> object:
+        with pytest.raises(RuntimeError) as caught:
+            opened.close()
+        raised.append(str(caught.value).partition(",")[0])
+        return what
+
+    def wait(what: object) -> object:
+        assert go.wait(20)
+        return close(what)
+
+    meeting.wait = wait  # type: ignore[attr-defined]
+    maker = PlanMaker()
+    source = "import meeting\ndef stage(x):\n    return meeting.wait(x)\n"
+    stage = maker.python("stage", source, fields(x="f32"), fields(y="f32"))
+    maker.pipeline("p", fields(x="f32"), fields(y="f32"), block([0], [call(stage, [0], [1])], [1]))
+    with headrace.load(maker.plan(), workers=1) as opened:
+        future = opened.p.submit(x=1)
+        future.add_done_callback(close)
+        go.set()
+        assert future.result(20).y == 1
+        assert opened.p(x=2).y == 2
+    assert raised == ["what answers requests cannot be closed in a stage"] * 3
