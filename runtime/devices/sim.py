@@ -249,7 +249,7 @@ class SimDevice(ResidentDevice):
         self._submit(view.stage, stream, (), (view,), run, Kind.FILL)
         with self.lock:
             track.written[:] = False
-        view.ready = stream.record()
+        view.ready = buffer.uses[stream] = stream.record()
 
     def _lease(self, buffer: Buffer) -> None:
         start, stop = buffer.offset, buffer.offset + buffer.nbytes

@@ -53,6 +53,16 @@ def test_blocks_that_are_in_use_are_nobody_elses(device: SimDevice) -> None:
     assert len({view.buffer.offset for view in again}) == 5
 
 
+def test_a_value_that_nobody_used_hands_on_whom_its_memory_waits_for(device: SimDevice) -> None:
+    one, two = device.stream(), device.stream()
+    view = device.zeros((100,), U8, "m", one)
+    device.launch("reader", two, (view,), (), lambda: None)
+    del view
+    take(device, 100, one)
+    device.zeros((100,), U8, "m", device.stream())  # raises where it may come too early
+    assert device.ledger.allocations == 1
+
+
 def test_what_outlives_its_device_is_given_back_when_it_is_dropped() -> None:
     device = SimDevice(config=SimConfig(capacity=1 << 16))
     view = device.zeros((10,), U8, "m", device.stream())
