@@ -166,8 +166,8 @@ class Workers:
 
     @property
     def here(self) -> bool:
-        """Whether this thread is one of them."""
-        return threading.current_thread() in self._threads
+        """Whether this thread is one of theirs."""
+        return threading.current_thread() in (*self._threads, self._keeper)
 
     def end_streams(self) -> None:
         """Wait no more for the readers of streams, who may never come: neither now nor later."""
