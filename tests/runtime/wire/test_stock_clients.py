@@ -15,6 +15,7 @@ import tritonclient.http.aio
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
 from headrace.runtime.server import Server
+from headrace.runtime.server_config import Carrier
 from tests.runtime.wire.plans import NUMBERS, toy_model
 
 Client = tuple[Any, Any]
@@ -276,3 +277,19 @@ def test_a_stream_answers_each_message_in_order_and_errors_do_not_end_it(server:
             assert result.as_numpy("y0").tolist() == [number]
             assert result.get_response().parameters["triton_final_response"].bool_param
         triton.stop_stream()
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_b28_messages_may_be_compressed(server: Server, coding: str) -> None:
+    """But for deflate on the native carrier, which says that it has none."""
+    module: Any = tritonclient.grpc
+    array = np.arange(5000, dtype=np.float32)
+    with module.InferenceServerClient(server.addresses.grpc) as triton:
+        inputs = [tensor(module, "x0", "FP32", array)]
+        if coding == "deflate" and server.addresses.carrier is Carrier.NATIVE:
+            with pytest.raises(InferenceServerException) as error:
+                triton.infer("echo_f32", inputs, compression_algorithm=coding)
+            assert error.value.status() == "StatusCode.UNIMPLEMENTED"
+            return
+        answer = triton.infer("echo_f32", inputs, compression_algorithm=coding)
+    assert np.array_equal(answer.as_numpy("y0"), array)
