@@ -91,10 +91,18 @@ QUEUED = (
     ),
     Mutation(
         "small requests are cut to fill a batch",
+        "runtime/batcher.py",
+        "if rows < left <= whole and taken:",
+        "if False:",
+        BATCHER,
+        "b18",
+    ),
+    Mutation(
+        "small requests are cut to fill a batch that is padded",
         "runtime/gather.py",
         "if rows < count <= whole and filled:",
         "if False:",
-        BATCHER,
+        PADDING,
         "b18",
     ),
     Mutation(

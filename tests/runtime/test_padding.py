@@ -198,3 +198,8 @@ def test_rows_that_may_not_meet_do_not_make_a_batch_full(size: int, ready: bool)
     batcher.add([Entry(0, 1, size=10)], 0.0)
     batcher.add([Entry(1, 1, size=size)], 0.0)
     assert (batcher.take(0.5) is not None) == ready
+
+
+def test_b18_a_request_is_not_cut_to_fill_a_batch_that_is_padded() -> None:
+    assert gather([(5, 4), (5, 4)], 8, 8, 0.5) == [(0, 5)]
+    assert gather([(5, 4), (5, 4)], 8, 0, 0.5) == [(0, 5), (1, 3)]  # preferred sizes matter more
