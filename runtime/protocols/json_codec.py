@@ -185,7 +185,8 @@ def _in_memory(parameters: _InputParameters, extras: Extras) -> bytes:
 
 
 def _members(parameters: _InputParameters | _OutputParameters) -> Parameters:
-    return {name: value for name, value in msgspec.structs.asdict(parameters).items() if value}
+    said = msgspec.structs.asdict(parameters)
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def body_schemas(reference: str) -> tuple[Any, Any, dict[str, Any]]:  # Any: JSON

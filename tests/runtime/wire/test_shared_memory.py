@@ -107,6 +107,18 @@ def test_texts_may_lie_there_and_other_tensors_travel_beside_them(
     assert found[0].decode() == "grün"
 
 
+def test_b01_a_tensor_without_elements_may_lie_there(client: Stock, shared: Shared) -> None:
+    _, key = shared(64)
+    client.register_system_shared_memory("r", key, 64)
+    given = client.place("x0", [0], "FP32")
+    given.set_shared_memory("r", 0, offset=64)
+    wanted = client.wanted("y0")
+    wanted.set_shared_memory("r", 0)
+    answer = client.infer("echo_f32", [given], outputs=[wanted])
+    shape = answer.get_output("y0")["shape"] if client.is_http else answer.get_output("y0").shape
+    assert list(shape) == [0]
+
+
 @pytest.mark.parametrize(
     ("size", "offset", "complaint"),
     [
