@@ -84,6 +84,8 @@ def _verify_segment(segment: Segment, digests: set[str]) -> None:
             require(segment.source in digests, f"{what} has no source")
             require(segment.group is None or segment.group >= 1, f"{what} has a group of no rows")
             require(segment.instances is None or segment.instances >= 1, f"{what} never runs")
+            kept = segment.told and segment.service.cache is not None
+            require(not kept, f"{what} keeps results that are of one request")
             _verify_policies(what, segment)
             _verify_pads(what, segment)
         case OpSegment():

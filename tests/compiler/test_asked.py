@@ -1,12 +1,13 @@
 """Python functions and classes that ask for the request: how they are seen, and what is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headrace.compiler import check, compile_source
-from headrace.compiler.plan import PythonSegment
-from headrace.compiler.plan_file import read, to_bytes
+from headrace.compiler.plan import PythonSegment, Service
+from headrace.compiler.plan_file import PlanError, read, to_bytes
 from headrace.dsl.source import Source
 from tests.compiler.sources import errors_in, graph_of
 
@@ -119,3 +120,13 @@ def test_a_plan_says_it(tmp_path: Path) -> None:
     (segment,) = read(to_bytes(plan)).segments
     assert isinstance(segment, PythonSegment)
     assert segment.told
+
+
+def test_a_plan_that_keeps_what_is_of_one_request_is_refused(tmp_path: Path) -> None:
+    source = program(tmp_path, "def f(x, c: Asked): ...")
+    plan = compile_source(Source("p.pipe", source, tmp_path / "p.pipe"))
+    (segment,) = plan.segments
+    assert isinstance(segment, PythonSegment)
+    kept = replace(segment, service=Service(cache=1 << 20))
+    with pytest.raises(PlanError, match="keeps results that are of one request"):
+        read(to_bytes(replace(plan, segments=(kept,))))
