@@ -15,6 +15,7 @@ from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import Code, Fault, Request
 from headrace.runtime.simulate import Outcome, Simulation
 from headrace.stdlib.op import Item
+from tests.runtime.thousands import THOUSANDS
 
 FUNCTIONS = """
 def big(xs):
@@ -211,8 +212,7 @@ def test_requests_of_all_kinds_end_well_in_random_order(plan: Plan, block: int) 
         run(plan, seed)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", THOUSANDS)
 def test_requests_of_all_kinds_end_well_in_ten_thousand_orders(plan: Plan, block: int) -> None:
     for seed in range(1000 + block * 1000, 2000 + block * 1000):
         run(plan, seed)

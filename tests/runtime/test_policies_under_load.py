@@ -23,6 +23,7 @@ from headrace.runtime.admission import Intake
 from headrace.runtime.request import Code, Request
 from headrace.runtime.simulate import Outcome, Simulation
 from tests.runtime.plans import PlanMaker, block, call, fields, place
+from tests.runtime.thousands import THOUSANDS
 
 SOURCE = """
 def plus(xs):
@@ -185,8 +186,7 @@ def test_all_policies_hold_in_random_order(block: int) -> None:
         run(seed)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", THOUSANDS)
 def test_all_policies_hold_in_ten_thousand_orders(block: int) -> None:
     for seed in range(1000 + block * 1000, 2000 + block * 1000):
         run(seed)
