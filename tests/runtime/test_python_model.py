@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import headrace
-from headrace.runtime.python_model import Instances
 from headrace.runtime.load_error import LoadError
+from headrace.runtime.python_model import Instances
 from headrace.runtime.request import Fault
 from headrace.runtime.stage import StageError
 
