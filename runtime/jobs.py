@@ -14,7 +14,7 @@ from .request import Fault
 from .rows import Rows, merge
 from .stage import Part, Stage, StageError
 from .strands import Delivery, Resume
-from .task import Branch, Join, Strand, Task, Ticket
+from .task import Branch, Join, Strand, Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +75,6 @@ def go_on(
         reached = advance(strand, outcome, tally, clock, doors)
         steps.append(Reached(strand, reached, strand.busy - before if strand.at == at else None))
     return steps
-
-
-def opens(task: Task, opening: Stage | None) -> bool:
-    """Whether a request may come to its first stage, at which its walk begins, in the thread that
-    brings it: where its place in line says nothing of when it is served."""
-    if opening is None or opening.policy is None or opening.policy.queueing is not None:
-        return False
-    return task.deadline is None and task.turn is None and task.pipeline.plan.queueing is None
-
-
-def open_walk(task: Task, tally: Tally, clock: Callable[[], float]) -> None:
-    """Let a request come to its first stage in the thread that brings it, where that has nothing
-    else to do on the way there."""
-    reached = advance(task, None, tally, clock, CLOSED)
-    assert isinstance(reached, Ticket | Fault)
-    task.opened = reached
 
 
 def advance(

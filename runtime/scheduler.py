@@ -114,39 +114,43 @@ class Scheduler:
 
     def pending(self) -> list[int]:
         """Return how many requests of each pipeline wait to be started."""
-        opened = self.strands.opened
-        return [line.waiting + opened[i] for i, line in enumerate(self._lines)]
+        return [self._waiting(pipeline) for pipeline in range(len(self._lines))]
 
     def by_level(self) -> list[dict[int, int]]:
         """Return how many requests of each pipeline, by priority level, have no outcome yet."""
         return [dict(levels) for levels in self._levels]
 
+    def spare(self, idle: int) -> bool:
+        """Whether one of the `idle` workers would take a request that came now."""
+        return idle > len(self._handed) and not self._any_waits()
+
     def admit(self, task: Task, now: float, idle: int) -> Fault | None:
         """Take in a new request; return why not, if not. `idle` workers are free.
 
-        When one of them is for this request, it does not go through the line.
+        When one of them is for this request, or the next that is free, it does not go through the
+        line.
         """
-        pipeline, idle = task.pipeline.index, idle - len(self._handed)
+        pipeline, handed = task.pipeline.index, len(self._handed)
         line = self._lines[pipeline]
-        at_once = idle > 0 and not self.strands.resumable() and not self._any_waits()
-        opens = not at_once and task.opened is not None and self._opens(pipeline)
+        free = idle > handed or (task.opens and not handed)
+        at_once = free and not self.strands.resumable() and not self._any_waits()
+        opens = task.opens and not at_once and self._opens(pipeline)
         ahead = 0 if at_once or opens else line.ahead(task.level)
         if (refusal := self._foresight.refusal(task, now, ahead)) is not None:
             return refusal
-        waiting = line.waiting + self.strands.opened[pipeline]
-        if task.opened is not None and waiting >= self._queue_size + max(0, idle):
+        if task.opens and (waiting := self._waiting(pipeline)) >= self._queue_size + idle:
             return self._foresight.full(task, waiting)
         queues = not at_once and not opens
-        if queues and not line.add((self._foresight.entry(task),), now, idle):
+        if queues and not line.add((self._foresight.entry(task),), now, idle - handed):
             return self._foresight.full(task, line.waiting)
         self._take_in(task)
         self._company.come(pipeline)
         if at_once:
             self._hand(task)
         elif opens:
-            for handed in [one for one in self._handed if one.opened is not None]:
-                self._handed.remove(handed)  # which they go with
-                self.strands.open(handed, now)
+            for other in [one for one in self._handed if one.opens]:
+                self._handed.remove(other)  # with which it can meet
+                self.strands.open(other, now)
             self._open(task, now)
         return None
 
@@ -163,8 +167,17 @@ class Scheduler:
         self.started += 1
         self.strands.open(task, now)
 
+    def _waiting(self, pipeline: int) -> int:
+        waiting = self._lines[pipeline].waiting + self.strands.opened[pipeline]
+        for task in self._handed:
+            waiting += task.pipeline.index == pipeline
+        return waiting
+
     def _any_waits(self) -> bool:
-        return any(line.waiting for line in self._lines) or any(self.strands.opened)
+        for line, opened in zip(self._lines, self.strands.opened, strict=True):
+            if opened or line.waiting:
+                return True
+        return False
 
     def park(self, task: Task, now: float) -> Fault | None:
         """Take in a request that has to wait for its turn; return why not, if not."""
@@ -408,7 +421,7 @@ class Scheduler:
         entry = batch.slices[0].entry
         task = entry.owner
         self._foresight.left_line(task, entry.arrived, now)
-        if task.opened is not None:
+        if task.opens:
             task.waited = now - task.admitted
             self._open(task, now)
             return None

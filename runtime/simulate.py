@@ -13,7 +13,7 @@ from ..compiler.plan import Plan
 from ..stdlib.op import Item
 from .admission import Intake
 from .devices.device import Device
-from .jobs import Reached, go_on, open_walk, opens
+from .jobs import Reached, go_on
 from .load import LoadConfig, Stages
 from .metrics import Metrics, Snapshot
 from .observe.batches import run_watched_batch
@@ -24,7 +24,7 @@ from .request import Code, Fault, Request
 from .rows import size_of
 from .scheduler import End, GoOn, Run, Scheduler
 from .stage import Stage
-from .strands import Resume
+from .strands import Resume, open_walk, opens
 from .task import Strand, Task
 from .turns import Sequences
 
@@ -163,8 +163,9 @@ class Simulation:
             size_of(columns),
         )
         outcome.task = task
-        if opens(task, block.opening):
-            open_walk(task, self._metrics.tally(), lambda: self.now)
+        task.opens = opens(task, block.opening)
+        if self._handfuls and task.opens:
+            open_walk(task)
         refusal = self._admit(task)
         if refusal is not None:
             task.leave(False)

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from .agenda import Agenda
 from .batcher import Batch
-from .blame import over_limit
+from .blame import over_limit, own_fault
 from .company import Company
-from .flow import Fork
+from .flow import Fork, Work
 from .foresight import Foresight
 from .line import Entry
 from .prepared import running_mean
@@ -106,7 +106,9 @@ class Strands:
         return True
 
     def open(self, task: Task, now: float) -> None:
-        """Let a request begin whose first stage is known: it waits there."""
+        """Let a request begin that opens: it waits at its first stage."""
+        if task.opened is None:
+            open_walk(task)
         ticket, task.opened = task.opened, None
         if isinstance(ticket, Ticket):
             ticket.opens = self.enqueue(ticket, now, 0)
@@ -184,7 +186,8 @@ class Strands:
     def next(self) -> list[Resume]:
         """Take what a worker had better go on with at one time: the next strand, and more of them
         while they take no longer than a handful is to take."""
-        ready, taken, seconds = self._resumable, list[Resume](), 0.0
+        ready, seconds = self._resumable, 0.0
+        taken: list[Resume] = []
         while ready:
             strand = ready[0].strand
             if strand.done:
@@ -269,6 +272,24 @@ class Strands:
         self._company.pass_by(pipeline, stage.index)
         if ticket.opens:
             self.opened[pipeline] -= 1
+
+
+def opens(task: Task, opening: Stage | None) -> bool:
+    """Whether a request may come to its first stage, at which its walk begins, in the thread that
+    brings it: where its place in line says nothing of when it is served."""
+    if opening is None or opening.policy is None or opening.policy.queueing is not None:
+        return False
+    return task.deadline is None and task.turn is None and task.pipeline.plan.queueing is None
+
+
+def open_walk(task: Task) -> None:
+    """Let a request come to its first stage: there is nothing else to be done on the way."""
+    try:
+        work = next(task.flow)
+        assert isinstance(work, Work)
+        task.opened = Ticket(task, work, work.stage.split(work.columns, work.group.count))
+    except Exception as error:
+        task.opened = own_fault(error, task.pipeline.plan.name)
 
 
 def waited_for(strand: Strand) -> Ticket | None:

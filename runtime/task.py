@@ -53,9 +53,10 @@ class Task(Waiter):
     """`deadline` is on the engine's clock; `limited` says that the caller has set one himself, and
     `begun` when a request with a deadline went on from each place. `asked` is the priority that the
     caller asked for, or the pipeline's default; `level` what comes of it in the pipeline's line.
-    `size` are the bytes of its inputs; `waited` the seconds before it was started. `opened` is what
-    the thread that brought it has come to, in front of the first stage. With a `turn` in a
-    sequence, `left` is what its flow has given for the states. `rows` is how many it has."""
+    `size` are the bytes of its inputs; `waited` the seconds before it was started; `rows` is how
+    many it has. Where it `opens` the thread that brings it may go as far as its first stage, and
+    has then `opened` it with this. With a `turn` in a sequence, `left` is what its flow has given
+    for the states."""
 
     __slots__ = (
         "admitted",
@@ -67,6 +68,7 @@ class Task(Waiter):
         "level",
         "limited",
         "opened",
+        "opens",
         "pauses",
         "pipeline",
         "presenters",
@@ -102,6 +104,7 @@ class Task(Waiter):
         self.begun: dict[int, float] | None = None if self.deadline is None else {}
         self.started = self.reached_queue = False
         self.turn, self.rows = turn, 1
+        self.opens = False
         self.opened: Ticket | Fault | None = None
         self.pauses = 0  # how often it has waited for its reader, less how often he has made room
         self.left: list[Rows] | None = None

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..stdlib.op import Item
-from .jobs import Advanced, Reached, RunBatch, advance, go_on, open_walk, opens, run_batch
+from .jobs import Reached, RunBatch, advance, go_on, run_batch
 from .metrics import Metrics, Tally
 from .request import Code, Fault
 from .scheduler import Answer, GoOn, Job, Run, Scheduler, Start
 from .stage import Stage
+from .strands import open_walk, opens
 from .streams import Stream, unread
 from .task import Strand, Task, Ticket
 from .turns import Sequences
@@ -81,8 +82,9 @@ class Workers:
             if sequences.ready(turn, partial(self._unpark, task)):
                 self._unpark(task)
             return
-        if opens(task, opening):
-            open_walk(task, self._metrics.tally(), self._clock)
+        task.opens = opens(task, opening)
+        if task.opens and not self._scheduler.spare(self._idle):
+            open_walk(task)  # what it gives is not needed where a worker goes all the way at once
         with self._lock:
             if self._stopping:
                 raise Fault(Code.UNAVAILABLE, "the engine is closed")
@@ -242,8 +244,9 @@ class Workers:
             now = self._clock()
             # this worker is free in a moment: what it can serve does not count as waiting
             answers = self._scheduler.advanced(steps, now, self._idle + 1)
-            if any(_is_limited(outcome) for _, outcome, _ in steps):
-                self._watch_limits()
+            for _, outcome, _ in steps:
+                if isinstance(outcome, Ticket) and _is_limited(outcome):
+                    self._watch_limits()
         self._answer(answers, tally, now)
         return len(answers)
 
@@ -318,11 +321,9 @@ class Workers:
             return None
 
 
-def _is_limited(outcome: Advanced) -> bool:
+def _is_limited(ticket: Ticket) -> bool:
     """Tell whether there is a time after which a work is not to wait any more."""
-    if not isinstance(outcome, Ticket):
-        return False
-    policy, guard = outcome.work.stage.policy, outcome.work.group.guard
+    policy, guard = ticket.work.stage.policy, ticket.work.group.guard
     timed = policy is not None and policy.queueing is not None
     return timed or (guard is not None and guard.at is not None)
 
