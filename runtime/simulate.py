@@ -303,6 +303,7 @@ class Simulation:
         receiver = task.answer
         if isinstance(receiver, Outcome):
             receiver.at = self.now
+            receiver.task = None  # it holds what the request computed
         if isinstance(outcome, Fault):
             receiver.fail(outcome)
         else:
