@@ -286,7 +286,8 @@ class Scheduler:
         return True
 
     def has_job(self, now: float) -> bool:
-        """Whether `next_job` would find something."""
+        """Whether `next_job` would find something, if only requests that need no worker to get from
+        their line to their first queue."""
         self._forget_done()
         return (
             bool(self.strands.resumable() or self._handed or self._over)
