@@ -13,8 +13,8 @@ with `control` for branches and walks, `together` for blocks that run at once, `
 and streams, `attempts` for `try`, `cache` for results that are kept; `rows` are the values of a
 group, `literals` those known before, `shapes` binds and compares their dimensions; `stage` is what
 work asks for; `blame` gives failures an address. `sequences` and `turns` keep states between
-requests, `in_sequence` hands them to a walk, `seats` gives it a row of its own in each batch, and `context`
-tells stages that ask whose rows they have.
+requests, `in_sequence` hands them to a walk, `seats` gives it a row of its own in each batch, and
+`context` tells stages that ask whose rows they have.
 
 Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
 decides what is next, with `strands` of what has begun, `foresight` (`admission`, `forecast`),

@@ -94,7 +94,8 @@ def _run_tests(copy: Path, tests: str, words: str) -> subprocess.CompletedProces
     """Run pytest in a copy, on the copy's own package. Compiled files would outlive an edit, and
     what a mistake lets hang is ended."""
     chosen = ["-k", words] if words else []
-    options = ["-xq", "-m", "not slow and not exhaustive", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=60"]
+    quick = ["-xq", "-m", "not slow and not exhaustive"]
+    options = [*quick, "-p", "no:cacheprovider", "-o", "faulthandler_timeout=60"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, tests, *chosen],
         cwd=copy,

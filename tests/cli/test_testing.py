@@ -124,7 +124,6 @@ def test_a_missing_input_fails_the_test(failures: Failures) -> None:
             "expect kept[5] == 3",
             "this has no value: index 5 is out of bounds",
         ),
-        ("expect frobnicate(n) == 3", "a test cannot call `frobnicate`"),
         ("expect if n == 2 { true } else { false }", "a test cannot evaluate this"),
     ],
 )
