@@ -113,8 +113,12 @@ class Scheduler:
         self._streams: set[Task] = set()
 
     def pending(self) -> list[int]:
-        """Return how many requests of each pipeline wait to be started."""
-        return [self._waiting(pipeline) for pipeline in range(len(self._lines))]
+        """Return how many requests of each pipeline wait to be started, or at their first stage.
+
+        Those for which a worker is free do not.
+        """
+        opened = self.strands.opened
+        return [line.waiting + wait for line, wait in zip(self._lines, opened, strict=True)]
 
     def by_level(self) -> list[dict[int, int]]:
         """Return how many requests of each pipeline, by priority level, have no outcome yet."""
