@@ -414,6 +414,7 @@ def test_run_serves_until_it_is_told_to_stop(run: Run) -> None:
         ({}, "2>&-", 0, "s  é"),
     ],
 )
+@pytest.mark.slow
 def test_output_that_cannot_be_written_is_no_bug(
     folder: Path, variables: dict[str, str], redirection: str, status: int, said: str
 ) -> None:

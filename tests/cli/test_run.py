@@ -100,6 +100,7 @@ def test_a_folder_is_served_and_followed(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_load_that_does_not_come_to_an_end_does_not_hold_up_the_end(tmp_path: Path) -> None:
     (tmp_path / "stages.py").write_text("def f(x):\n    return x + 1\n")
     (tmp_path / "a.pipe").write_text(
@@ -118,6 +119,7 @@ def test_a_load_that_does_not_come_to_an_end_does_not_hold_up_the_end(tmp_path: 
             assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_versions_share_the_traffic(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         put(tmp_path / f"a/{number}/model.plan", float(number))
@@ -130,6 +132,7 @@ def test_versions_share_the_traffic(tmp_path: Path) -> None:
         assert 'headrace_shadow_copies_total{model="p",outcome="dropped",version="3"} 0.0' in page
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_told_apart_for_a_while_stops_nothing(tmp_path: Path) -> None:
     put(tmp_path / "a.plan", 1.0)
     with running(str(tmp_path), "--watch") as server:
@@ -148,6 +151,7 @@ def test_with_explicit_control_nothing_is_loaded_but_what_is_named(tmp_path: Pat
         assert server.answer() == 1.0
 
 
+@pytest.mark.slow
 def test_a_token_lets_its_bearer_load_and_nobody_else(tmp_path: Path) -> None:
     put(tmp_path / "plans/a.plan", 1.0)
     tokens = tmp_path / "tokens"
@@ -184,6 +188,7 @@ def test_what_is_allowed_is_listed_as_served(tmp_path: Path) -> None:
         assert "may be registered" in httpx.post(region, json=body).json()["error"]
 
 
+@pytest.mark.slow
 def test_a_library_in_a_folder_is_not_an_app(tmp_path: Path) -> None:
     (tmp_path / "types.pipe").write_text("type Quad = f32[4, 2]\n")
     (tmp_path / "a.pipe").write_text(PIPE.replace("AMOUNT", "1.0"))

@@ -127,6 +127,7 @@ def test_a_plan_explains_every_pass_of_every_pipeline(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_sources_have_the_same_bytes_in_another_folder_and_process(
     folder: Path, tmp_path: Path
 ) -> None:

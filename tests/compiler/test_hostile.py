@@ -66,6 +66,7 @@ def test_a_hostile_source_gives_diagnostics(text: str) -> None:
     survive(text)
 
 
+@pytest.mark.slow
 def test_what_all_hostile_sources_come_from_is_mostly_sound() -> None:
     assert sum(not survive(text) for text in sound()) > len(sound()) / 4
 

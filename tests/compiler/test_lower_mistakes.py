@@ -61,6 +61,7 @@ pipeline p(x: f32[H, W]) -> (kind: i64[N]) { return kind = label(boxes(x)) }
     assert found.notes == ()
 
 
+@pytest.mark.slow
 def test_b07_the_command_fails_with_the_place_and_loads_nothing(tmp_path: Path) -> None:
     (tmp_path / "p.pipe").write_text("""\
 model boxes = onnx "boxes.onnx" (x: f32[4]) -> (box: f32[N, 3])
@@ -199,6 +200,7 @@ pipeline b(x: f32) -> (y: f32) { return y = nil }
 """) == ["HR101 2:45", "HR101 3:45"]
 
 
+@pytest.mark.slow
 def test_checking_a_thousand_stages_takes_less_than_a_second_and_grows_linearly() -> None:
     def seconds(stages: int) -> float:
         lines = ["use nn", 'model m = onnx "m.onnx" (x: f32[N, 4]) -> (y: f32[N, 4])']

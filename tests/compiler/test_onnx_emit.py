@@ -24,6 +24,7 @@ def operand(sizes: Sizes, given: Given, batched: bool) -> Operand:
 
 @pytest.mark.parametrize("batched", [False, True], ids=["alone", "batch"])
 @pytest.mark.parametrize("opset", [8, 9, 11, 12])
+@pytest.mark.slow
 def test_what_an_old_opset_takes_means_what_the_reference_says(opset: int, batched: bool) -> None:
     model = Model(opset)
     for op in LOWERED:

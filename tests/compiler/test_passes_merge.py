@@ -275,6 +275,7 @@ def test_what_is_glued_to_models_merges_with_them(make: Maker) -> None:
     assert equal(Evaluator().run(graph, LINE)[0], Evaluator().run(result.graph, LINE)[0])
 
 
+@pytest.mark.slow
 def test_a_thousand_stages_compile_in_a_few_seconds(make: Maker) -> None:
     value = make.param("x", ROW)
     for i in range(330):

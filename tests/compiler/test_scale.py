@@ -71,6 +71,7 @@ def codes(source: Source) -> list[str]:
     return [one.code for one in check(source)]
 
 
+@pytest.mark.slow
 def test_two_hundred_blocks_go_all_the_way_to_an_answer() -> None:
     deep = nested(MAX_BLOCKS)
     formatted = format_module(parse(deep))

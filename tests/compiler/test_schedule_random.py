@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,7 @@ SETTING = st.one_of(
 
 @given(st.lists(SETTING, max_size=4, unique_by=lambda text: text.split()[0]))
 @settings(max_examples=300, deadline=None)
+@pytest.mark.slow
 def test_a_schedule_without_mistakes_comes_to_a_plan_that_runs(lines: list[str]) -> None:
     (schedule,) = parse(Source("a.pipe", "schedule p {\n" + "\n".join(lines) + "\n}")).items
     assert isinstance(schedule, ast.Schedule)

@@ -1,5 +1,6 @@
 """Random graphs whose steps run at once: nothing changes, on whatever driver."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -85,6 +86,7 @@ def test_equal_graphs_give_equal_plans(made: tuple[Drawn, Drawn]) -> None:
 
 @CI
 @given(together_graphs(), st.integers(0, 1000))
+@pytest.mark.slow
 def test_plans_give_what_graphs_mean_inline_on_threads_and_in_any_interleaving(
     made: tuple[Drawn, Drawn], seed: int
 ) -> None:

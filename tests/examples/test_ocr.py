@@ -50,6 +50,7 @@ def test_each_line_alone_is_read_as_the_package_reads_it(
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.slow
 def test_lines_in_chunks_are_read_as_the_package_reads_them(
     name: str, app: headrace.App, page: Callable[[str], bytes], package: Package
 ) -> None:
@@ -57,6 +58,7 @@ def test_lines_in_chunks_are_read_as_the_package_reads_them(
     assert_equal(app.ocr_chunked(photo=photo), package(photo, True))
 
 
+@pytest.mark.slow
 def test_all_lines_of_the_sign_are_read_whichever_way_up_they_are(
     app: headrace.App, page: Callable[[str], bytes], render: ModuleType
 ) -> None:
@@ -73,6 +75,7 @@ def test_a_blank_page_gives_empty_arrays_of_the_right_dtype_and_rank(
     assert (found.box.shape, found.box.dtype) == ((0, 4, 2), np.float32)
 
 
+@pytest.mark.slow
 def test_a_caller_may_ask_for_surer_lines_only(
     app: headrace.App, page: Callable[[str], bytes]
 ) -> None:
@@ -85,6 +88,7 @@ def test_a_caller_may_ask_for_surer_lines_only(
     assert 0 < len(surer.text) < len(everything.text)
 
 
+@pytest.mark.slow
 def test_what_is_no_image_names_the_stage_and_the_next_call_works(
     app: headrace.App, page: Callable[[str], bytes]
 ) -> None:
@@ -97,6 +101,7 @@ def test_what_is_no_image_names_the_stage_and_the_next_call_works(
     assert len(app.ocr(photo=page("sign")).text) == 12
 
 
+@pytest.mark.slow
 def test_pages_submitted_at_once_get_their_own_lines(
     app: headrace.App, page: Callable[[str], bytes]
 ) -> None:
@@ -118,6 +123,7 @@ def test_normalisation_is_inside_the_three_models(plan: headrace.CompiledPlan) -
         assert all("image.normalize + image.to_chw" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_the_plan_reads_pages_where_the_sources_are_not(
     plan: headrace.CompiledPlan, tmp_path: Path, page: Callable[[str], bytes]
 ) -> None:

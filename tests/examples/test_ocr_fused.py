@@ -25,6 +25,7 @@ def apps() -> tuple[headrace.App, headrace.App]:
 
 @pytest.mark.parametrize("pipeline", ["ocr", "ocr_chunked"])
 @pytest.mark.parametrize("page", ["blank", "sign", pytest.param("words40", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_page_is_read_alike_bit_for_bit(
     apps: tuple[headrace.App, headrace.App], pipeline: str, page: str
 ) -> None:

@@ -17,6 +17,7 @@ PIPE = Path(__file__).parents[2] / "examples" / "ocr" / "ocr.pipe"
 
 
 @pytest.mark.parametrize("pipeline", ["ocr", "ocr_chunked"])
+@pytest.mark.slow
 def test_no_copy_is_made_but_of_what_a_model_takes_and_what_it_gives(
     pipeline: str, page: Callable[[str], bytes], render: ModuleType
 ) -> None:

@@ -100,6 +100,7 @@ def test_texts_are_about_what_the_topic_says(app: headrace.App) -> None:
 
 
 @pytest.mark.parametrize("name", ["blank", "slanted"])
+@pytest.mark.slow
 def test_pictures_are_named_by_one_package_and_read_by_the_other(
     name: str,
     app: headrace.App,

@@ -265,6 +265,7 @@ def test_pipelines_come_and_go_with_the_plan(load: Load) -> None:
         _ = app.p
 
 
+@pytest.mark.slow
 def test_models_that_both_plans_have_are_in_memory_once_and_the_others_go() -> None:
     before = weakref.WeakSet(sessions())
     with headrace.load(adding(1.0), workers=1) as app:

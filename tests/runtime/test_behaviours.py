@@ -94,6 +94,7 @@ def test_b27_dead_worker(engine: Engine, tmp_path: Path) -> None:
         assert client.get(f"{health}/ready").status_code == 200
 
 
+@pytest.mark.slow
 def test_b27_requests_are_refused_at_once_while_no_worker_is_expected(
     engine: Engine, tmp_path: Path
 ) -> None:

@@ -165,6 +165,7 @@ def test_b15_whoever_miscounts_gives_nobody_anothers_rows(driver: Driver, meetin
         assert "`y` has 3 rows for a batch of" in fault.message
 
 
+@pytest.mark.slow
 def test_b16_five_thousand_requests_meet_nobody_else(plan: Plan, driver: Driver) -> None:
     """Three branches, of which one is a chain, and every ninth a stream of three responses."""
     assert isinstance(plan.pipeline("joined").body.steps[0], TogetherStep)

@@ -218,6 +218,7 @@ def test_requests_of_all_kinds_end_well_in_ten_thousand_orders(plan: Plan, block
         run(plan, seed)
 
 
+@pytest.mark.slow
 def test_thousands_of_requests_of_all_kinds_end_well_on_threads(plan: Plan) -> None:
     draw = random.Random(5)
     config = EngineConfig(workers=4, intra_op_threads=1, queue_size=3000)

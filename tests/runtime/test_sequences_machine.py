@@ -24,6 +24,7 @@ class Histories(RuleBasedStateMachine):
         self.told: set[Turn] = set()
         self.running: list[Turn] = []
         self.kept: dict[str | int, int] = {}
+        self.cut: set[Turn] = set()  # behind which a start failed or was taken back
         self.asked = 0
 
     def tell(self, turns: object) -> None:
@@ -92,10 +93,16 @@ class Histories(RuleBasedStateMachine):
             self.leave(waiting[pick % len(waiting)], None)
 
     def leave(self, turn: Turn, value: int | None) -> None:
-        id = turn.sequence.id
-        self.lines[id].remove(turn)
+        id, line = turn.sequence.id, self.lines[turn.sequence.id]
+        index = line.index(turn)
+        line.remove(turn)
         self.told.discard(turn)
-        if value is not None and turn.sequence.end:
+        if value is None and (turn.sequence.start or turn in self.cut):
+            if index:
+                self.cut.add(line[index - 1])
+            else:
+                self.kept.pop(id, None)
+        elif value is not None and (turn.sequence.end or turn in self.cut):
             self.kept.pop(id, None)
         elif value is not None:
             self.kept[id] = value
@@ -137,4 +144,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+TestHistories.settings = settings(stateful_step_count=60)

@@ -61,6 +61,7 @@ def test_each_instance_of_a_python_model_runs_each_number_of_rows_before_the_eng
 
 
 @pytest.mark.parametrize("batched", [True, False], ids=["batched", "row by row"])
+@pytest.mark.slow
 def test_each_worker_of_an_isolated_stage_runs_as_many_rows_before_the_engine_is_ready(
     tmp_path: Path, batched: bool
 ) -> None:

@@ -94,6 +94,7 @@ def kinds() -> list[Faults]:
 
 @pytest.mark.parametrize("delay", [None, 5])
 @pytest.mark.parametrize("faults", kinds(), ids=str)
+@pytest.mark.slow
 def test_under_threads(faults: Faults, delay: int | None) -> None:
     device = SimDevice(config=SimConfig(faults=faults, delay=delay))
     engine = Engine(chain(), EngineConfig(workers=2, intra_op_threads=1, devices=(device,)))
@@ -112,6 +113,7 @@ def test_under_threads(faults: Faults, delay: int | None) -> None:
 
 
 @pytest.mark.parametrize("faults", kinds(), ids=str)
+@pytest.mark.slow
 def test_on_the_simulated_driver(faults: Faults) -> None:
     struck = 0
     for seed in range(4):

@@ -240,6 +240,7 @@ def test_what_takes_more_memory_than_it_may_fails_and_says_what_it_has() -> None
         assert grow(1000) == 1000
 
 
+@pytest.mark.slow
 def test_calls_fail_at_once_while_a_worker_is_not_expected_soon(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     source = f"""
@@ -279,6 +280,7 @@ def leave(status):
         ("def f(", False, "SyntaxError"),
     ],
 )
+@pytest.mark.slow
 def test_what_cannot_be_loaded_is_refused_with_nothing_left(
     source: str, made: bool, said: str
 ) -> None:

@@ -162,6 +162,7 @@ def nested(amount: float) -> Plan:
 
 
 @wires
+@pytest.mark.slow
 def test_b25_the_same_when_only_a_child_is_updated(repository: Repository, wire: bool) -> None:
     repository.load("app", nested(1.0))
     with traffic(repository, "top", wire) as (running, _):

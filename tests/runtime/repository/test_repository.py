@@ -203,6 +203,7 @@ def test_unload_lets_requests_end_and_takes_no_more(make: Make) -> None:
     assert ask(service) == (1.0, "1")
 
 
+@pytest.mark.slow
 def test_models_are_closed_and_their_memory_returns_after_unload(make: Make) -> None:
     before = weakref.WeakSet(sessions())
     repository = make()
@@ -217,6 +218,7 @@ def test_models_are_closed_and_their_memory_returns_after_unload(make: Make) -> 
     assert gate.closed == 1
 
 
+@pytest.mark.slow
 def test_a_model_that_both_versions_have_is_in_memory_once(make: Make) -> None:
     before = weakref.WeakSet(sessions())
     repository = make()
@@ -375,6 +377,7 @@ def test_requests_without_an_id_are_dealt_out_evenly_and_those_with_one_stick(ma
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_no_request_fails_while_versions_come_and_go_at_random(make: Make, seed: int) -> None:
     repository = make(Latest(2))
     service = serving(repository)

@@ -107,6 +107,7 @@ def run_all(works: list[Callable[[], None]]) -> None:
         raise errors[0]
 
 
+@pytest.mark.slow
 def test_engines_with_the_same_model_have_one_session() -> None:
     before = weakref.WeakSet(sessions())
     shared, config = Shared(), EngineConfig(workers=1)

@@ -273,6 +273,7 @@ KINDS = pytest.mark.parametrize(
 
 
 @KINDS
+@pytest.mark.slow
 def test_b23_given_up_while_queued_for_the_first_stage(
     start: Start, kind: Callable[[Served, str], Given], carrier: Carrier
 ) -> None:
@@ -292,6 +293,7 @@ def test_b23_given_up_while_queued_for_the_first_stage(
 
 
 @KINDS
+@pytest.mark.slow
 def test_b23_given_up_while_the_first_stage_runs(
     start: Start, kind: Callable[[Served, str], Given], carrier: Carrier
 ) -> None:
@@ -308,6 +310,7 @@ def test_b23_given_up_while_the_first_stage_runs(
 
 
 @KINDS
+@pytest.mark.slow
 def test_b23_given_up_while_queued_for_the_second_stage(
     start: Start, kind: Callable[[Served, str], Given], carrier: Carrier
 ) -> None:

@@ -175,6 +175,7 @@ def ask(server: Server, route: tuple[str, str], **headers: str) -> httpx.Respons
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
+@pytest.mark.slow
 def test_a_route_that_takes_a_token_is_closed_without_it(
     closed: Server, route: tuple[str, str]
 ) -> None:
@@ -190,6 +191,7 @@ def test_a_route_that_takes_a_token_is_closed_without_it(
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
+@pytest.mark.slow
 def test_a_route_that_changes_the_server_is_nobodys_by_default(
     default: Server, route: tuple[str, str]
 ) -> None:

@@ -216,6 +216,7 @@ print("stopped", flush=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_b26_a_signal_drains_and_the_process_ends_well(
     number: signal.Signals, gates: tuple[Gate, Gate]
 ) -> None:

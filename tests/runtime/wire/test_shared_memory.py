@@ -179,6 +179,7 @@ def test_b29_many_inputs_of_one_region_have_a_limit_together(
 
 
 @pytest.mark.parametrize("carrier", [Carrier.NATIVE, Carrier.GRPCIO])
+@pytest.mark.slow
 def test_a_region_belongs_to_the_token_that_registered_it(shared: Shared, carrier: Carrier) -> None:
     secrets = ("the-token-of-number-one", "the-token-of-number-two")
     tokens = [Token(one[-3:], one, frozenset({Access.MEMORY})) for one in secrets]

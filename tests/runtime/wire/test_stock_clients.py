@@ -212,6 +212,7 @@ def test_b13_an_error_names_pipeline_stage_place_and_request(client: Client) -> 
         assert part in text
 
 
+@pytest.mark.slow
 def test_32_clients_at_once_get_each_their_own_answer(client: Client, server: Server) -> None:
     module, _ = client
     address = server.addresses.http if module is tritonclient.http else server.addresses.grpc
