@@ -1,10 +1,12 @@
 """What has happened: counts and times a pipeline and a stage.
 
 Every thread counts in cells of its own, so counting takes no lock and loses nothing; `snapshot`
-adds the cells up. Counters only grow. Times are in seconds.
+adds the cells up. Those of threads that have ended become one: callers may come and go for ever.
+Counters only grow. Times are in seconds.
 """
 
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -12,6 +14,7 @@ from typing import TypeVar
 from .request import Dropped, Fault
 
 Key = TypeVar("Key", int, str, tuple[str, str])
+Number = TypeVar("Number", int, float)
 
 Counts = TypeVar("Counts", "StageCounts", "PipelineCounts")
 
@@ -37,6 +40,16 @@ class StageCell:
         self.compute += seconds
         sizes = self.sizes
         sizes[rows] = sizes.get(rows, 0) + 1
+
+    def add(self, other: "StageCell") -> None:
+        """Count what another cell has counted, whose thread may go on meanwhile."""
+        self.executions += other.executions
+        self.rows += other.rows
+        self.compute += other.compute
+        self.queue += other.queue
+        self.mixed += other.mixed
+        self.padded += other.padded
+        _add(self.sizes, other.sizes)
 
 
 class PipelineCell:
@@ -89,6 +102,17 @@ class PipelineCell:
         """Count one failed request by its code's value."""
         self.failures[code] = self.failures.get(code, 0) + 1
 
+    def add(self, other: "PipelineCell") -> None:
+        """Count what another cell has counted, whose thread may go on meanwhile."""
+        self.successes += other.successes
+        self.duration += other.duration
+        self.queue += other.queue
+        _add(self.rows, other.rows)
+        _add(self.row_seconds, other.row_seconds)
+        _add(self.failures, other.failures)
+        _add(self.fallbacks, other.fallbacks)
+        _add(self.dropped, other.dropped)
+
 
 class Tally:
     """One thread's cells, by the numbers of pipelines and stages, and of how many requests it is
@@ -100,6 +124,19 @@ class Tally:
         self.inside = 0
         self.pipelines = [PipelineCell() for _ in range(pipelines)]
         self.stages = [StageCell() for _ in range(stages)]
+
+    def add(self, other: "Tally") -> None:
+        """Count what another thread has counted, which may go on meanwhile."""
+        for mine, others in zip(self.pipelines, other.pipelines, strict=True):
+            mine.add(others)
+        for ours, theirs in zip(self.stages, other.stages, strict=True):
+            ours.add(theirs)
+
+
+class _Thread:
+    """Lives as long as the thread in whose locals it is."""
+
+    __slots__ = ("__weakref__",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +230,8 @@ class Metrics:
 
     def __init__(self, pipelines: Sequence[str], stages: Sequence[str]) -> None:
         self._pipelines, self._stages = tuple(pipelines), tuple(stages)
-        self._tallies: list[Tally] = []
+        self._tallies: list[tuple[weakref.ref[_Thread], Tally]] = []
+        self._ended = self._tally()
         self._local = threading.local()
         self._lock = threading.Lock()
 
@@ -202,65 +240,78 @@ class Metrics:
         try:
             return self._local.tally
         except AttributeError:
-            tally = self._local.tally = Tally(len(self._pipelines), len(self._stages))
+            tally, thread = self._tally(), _Thread()
             with self._lock:
-                self._tallies.append(tally)
+                self._let_go()
+                self._tallies.append((weakref.ref(thread), tally))
+            self._local.thread, self._local.tally = thread, tally
             return tally
 
     def inside(self) -> int:
         """Return in how many requests the threads are."""
         with self._lock:
-            return sum(tally.inside for tally in self._tallies)
+            return sum(tally.inside for _, tally in self._tallies)
 
     def snapshot(
         self, pending: Sequence[int] = (), levels: Sequence[dict[int, int]] = ()
     ) -> Snapshot:
         """Add up what all threads have counted; the engine fills in what is of this moment."""
+        total = self._tally()
         with self._lock:
-            tallies = list(self._tallies)
+            self._let_go()
+            tallies = [tally for _, tally in self._tallies]
+            total.add(self._ended)
+        for tally in tallies:
+            total.add(tally)
         waiting = list(pending) or [0] * len(self._pipelines)
         flying = list(levels) or [{} for _ in self._pipelines]
         return Snapshot(
-            tuple(
-                _pipeline(name, [tally.pipelines[i] for tally in tallies], waiting[i], flying[i])
-                for i, name in enumerate(self._pipelines)
-            ),
-            tuple(
-                _stage(name, [tally.stages[i] for tally in tallies])
-                for i, name in enumerate(self._stages)
-            ),
+            tuple(map(_pipeline, self._pipelines, total.pipelines, waiting, flying)),
+            tuple(map(_stage, self._stages, total.stages)),
         )
+
+    def _tally(self) -> Tally:
+        return Tally(len(self._pipelines), len(self._stages))
+
+    def _let_go(self) -> None:
+        """Keep of threads that have ended no more than what they have counted, all together. The
+        lock is held."""
+        known, self._tallies = self._tallies, []
+        for thread, tally in known:
+            if thread() is None:
+                self._ended.add(tally)
+            else:
+                self._tallies.append((thread, tally))
 
 
 def _pipeline(
-    name: str, cells: Sequence[PipelineCell], pending: int, levels: dict[int, int]
+    name: str, cell: PipelineCell, pending: int, levels: dict[int, int]
 ) -> PipelineCounts:
-    failures = _sum([dict(cell.failures) for cell in cells])
     return PipelineCounts(
         name,
-        sum(cell.successes for cell in cells),
-        sum(cell.duration for cell in cells),
-        sum(cell.queue for cell in cells),
-        failures,
+        cell.successes,
+        cell.duration,
+        cell.queue,
+        cell.failures,
         pending,
         levels,
-        _sum([dict(cell.fallbacks) for cell in cells]),
-        dropped=_sum([dict(cell.dropped) for cell in cells]),
-        rows=_sum([dict(cell.rows) for cell in cells]),
-        row_seconds=_sum_seconds([dict(cell.row_seconds) for cell in cells]),
+        cell.fallbacks,
+        dropped=cell.dropped,
+        rows=cell.rows,
+        row_seconds=cell.row_seconds,
     )
 
 
-def _stage(name: str, cells: Sequence[StageCell]) -> StageCounts:
+def _stage(name: str, cell: StageCell) -> StageCounts:
     return StageCounts(
         name,
-        sum(cell.executions for cell in cells),
-        sum(cell.rows for cell in cells),
-        sum(cell.compute for cell in cells),
-        sum(cell.queue for cell in cells),
-        sum(cell.mixed for cell in cells),
-        _sum([dict(cell.sizes) for cell in cells]),
-        sum(cell.padded for cell in cells),
+        cell.executions,
+        cell.rows,
+        cell.compute,
+        cell.queue,
+        cell.mixed,
+        cell.sizes,
+        cell.padded,
     )
 
 
@@ -271,17 +322,6 @@ def _cached(counts: Counts, hits: int, misses: int, its_own: bool) -> Counts:
     return replace(counts, cache_hits=hits, cache_misses=misses)
 
 
-def _sum(counts: Sequence[dict[Key, int]]) -> dict[Key, int]:
-    total: dict[Key, int] = {}
-    for one in counts:
-        for key, count in one.items():
-            total[key] = total.get(key, 0) + count
-    return total
-
-
-def _sum_seconds(seconds: Sequence[dict[int, float]]) -> dict[int, float]:
-    total: dict[int, float] = {}
-    for one in seconds:
-        for key, spent in one.items():
-            total[key] = total.get(key, 0.0) + spent
-    return total
+def _add(total: dict[Key, Number], counts: dict[Key, Number]) -> None:
+    for key, count in dict(counts).items():  # a copy, for its thread may add a key meanwhile
+        total[key] = total.get(key, 0) + count
