@@ -113,6 +113,7 @@ def test_what_is_inside_the_model_changes_little(app: headrace.App) -> None:
     np.testing.assert_allclose(np.asarray(answer.outputs["near"]), ours.near, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_prompts_of_different_length_that_meet_are_about_what_they_are_alone(
     app: headrace.App,
 ) -> None:

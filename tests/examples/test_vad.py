@@ -56,6 +56,7 @@ def test_a_file_is_heard_as_the_stream_of_it(app: headrace.App, speech: np.ndarr
     assert ours.tolist() == heard_by_the_package(speech)
 
 
+@pytest.mark.slow
 def test_16_streams_that_meet_are_each_heard_as_alone(speech: np.ndarray) -> None:
     plan = headrace.compile(EXAMPLE / "vad.pipe", schedule="server").plan
     engine = Engine(plan, EngineConfig(workers=2, intra_op_threads=1))

@@ -101,6 +101,7 @@ def test_a_plan_that_cannot_be_loaded_changes_nothing(load: Load) -> None:
     assert app.p(x=[0.0]).y == [1.0]
 
 
+@pytest.mark.slow
 def test_no_call_fails_while_plans_are_replaced(load: Load) -> None:
     app = load(adding(1.0))
     stop = threading.Event()

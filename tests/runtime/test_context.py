@@ -133,6 +133,7 @@ def answered(engine: Engine, *requests: Request) -> list[list[object]]:
     return [[*future.result(20).outputs.values()] for future in futures]
 
 
+@pytest.mark.slow
 def test_a_call_in_its_own_thread_tells_each_kind_of_stage(engine: Engine) -> None:
     outputs = engine.call(request("p", seconds=1000)).outputs
     said = "id0/lang=en,n=0/2/1000 s"

@@ -186,6 +186,7 @@ def test_a_batch_for_which_there_is_no_memory_runs_row_by_row() -> None:
     device.close()
 
 
+@pytest.mark.slow
 def test_a_device_that_stalls_holds_up_no_answer_longer_than_its_deadline() -> None:
     stalled, release = threading.Event(), threading.Event()
 

@@ -21,6 +21,7 @@ from tests.runtime.test_sim_device import sim_chain
 
 @TRIES
 @given(placed_graphs())
+@pytest.mark.slow
 def test_random_graphs(made: tuple[Drawn, Graph]) -> None:
     drawn, graph = made
     wanted = Evaluator(FUNCTIONS).run(drawn.graph, *drawn.inputs)

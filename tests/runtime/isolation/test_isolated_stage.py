@@ -247,6 +247,7 @@ def test_a_crash_fails_the_requests_of_its_batch_and_no_row_is_run_again(
     eventually(lambda: said(app, "batch", xs=[1, 2]) == ("done", {"ys": [2, 4]}))
 
 
+@pytest.mark.slow
 def test_a_try_goes_on_with_the_rows_that_do_not_crash(app: headrace.App) -> None:
     assert app.caught(xs=[1, 14, 2]).ys.tolist() == [2, -1, 4]
 

@@ -54,11 +54,13 @@ def test_a_worker_is_another_process() -> None:
         assert number(0) == number(1)
 
 
+@pytest.mark.slow
 def test_workers_are_asked_in_turn() -> None:
     with pool("number", count=3) as number:
         assert len({number(0) for _ in range(3)}) == 3
 
 
+@pytest.mark.slow
 def test_several_run_at_once(tmp_path: Path) -> None:
     meet = pipe(tmp_path)
     source = "def meet(mode, path):\n    with open(path, mode) as file:\n        return mode"
@@ -110,6 +112,7 @@ def test_large_tensors_come_without_a_copy_and_in_a_steady_state_nothing_is_made
     assert np.array_equal(y, x)  # the worker has gone, and this stays
 
 
+@pytest.mark.slow
 def test_a_quarter_of_a_gigabyte_goes_there_and_back() -> None:
     x = np.zeros(1 << 28, np.uint8)
     x[::4096] = 7
@@ -134,6 +137,7 @@ def test_what_a_function_keeps_stays_as_it_was() -> None:
             assert (found == max(0, i - 1)).all()
 
 
+@pytest.mark.slow
 def test_a_function_cannot_write_to_what_it_is_given() -> None:
     with pool("write") as write:
         for x in (np.ones(3), np.ones(LARGE)):
@@ -172,6 +176,7 @@ def test_what_a_function_raises_is_raised_and_the_worker_goes_on(
         ("held", "", {"timeout": 0.2}, Code.DEADLINE, r"longer than the 0\.2 s.*`timeout` more"),
     ],
 )
+@pytest.mark.slow
 def test_who_is_served_by_a_worker_that_ends_is_told_how_and_the_next_is_served(
     tmp_path: Path,
     attribute: str,
@@ -223,6 +228,7 @@ def test_a_worker_that_is_killed_fails_its_call_only_and_comes_back(tmp_path: Pa
         assert all(map(ended, numbers))
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_while_nobody_asks_it_fails_no_call() -> None:
     with pool("number") as number:
         before: Any = number(0)  # Any: a number
@@ -290,6 +296,7 @@ def test_what_cannot_be_loaded_is_refused_with_nothing_left(
     assert (descriptors(), shared(), threading.active_count()) == before
 
 
+@pytest.mark.slow
 def test_a_worker_keeps_to_its_cores_and_threads() -> None:
     core = min(os.sched_getaffinity(0))
     source = (
@@ -299,6 +306,7 @@ def test_a_worker_keeps_to_its_cores_and_threads() -> None:
         assert f(0) == ([core], "3")
 
 
+@pytest.mark.slow
 def test_an_object_is_made_once_and_closed_at_the_end(tmp_path: Path) -> None:
     path = pipe(tmp_path)
     with pool("Counts", made=True, device="cpu") as counts:
@@ -311,6 +319,7 @@ def test_an_object_is_made_once_and_closed_at_the_end(tmp_path: Path) -> None:
     assert found == ["closed"]
 
 
+@pytest.mark.slow
 def test_what_is_printed_goes_to_the_log_with_the_stage_s_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -323,11 +332,13 @@ def test_what_is_printed_goes_to_the_log_with_the_stage_s_name(
     assert all(one.getMessage().startswith("stage `stage`, worker ") for one in caplog.records)
 
 
+@pytest.mark.slow
 def test_a_flood_of_output_holds_up_no_call(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.CRITICAL), pool("tell") as tell:
         assert tell("line\n" * 200_000) is None
 
 
+@pytest.mark.slow
 def test_a_worker_that_prints_while_it_is_loaded_is_loaded(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -336,6 +347,7 @@ def test_a_worker_that_prints_while_it_is_loaded_is_loaded(
         assert f(1) == 1
 
 
+@pytest.mark.slow
 def test_a_closed_pool_leaves_no_process_no_thread_no_memory() -> None:
     before = descriptors(), shared(), threading.active_count()
     with pool("number", count=3) as number:
@@ -348,6 +360,7 @@ def test_a_closed_pool_leaves_no_process_no_thread_no_memory() -> None:
     kept.close()  # once more
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_end_is_killed_after_the_grace(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -371,6 +384,7 @@ def test_a_worker_that_does_not_end_is_killed_after_the_grace(
     assert f"worker {number} is killed" in caplog.text
 
 
+@pytest.mark.slow
 def test_who_is_interrupted_leaves_no_worker_out_of_step(tmp_path: Path) -> None:
     path = pipe(tmp_path)
     source = SOURCE + "\ndef either(path):\n    return held(path) if path else os.getpid()\n"
@@ -408,6 +422,7 @@ def test_a_fork_of_the_engine_s_process_leaves_its_workers_alone() -> None:
         assert number(0) == worker
 
 
+@pytest.mark.slow
 def test_workers_end_with_an_engine_that_is_killed(tmp_path: Path) -> None:
     path = pipe(tmp_path)
     script = f"""

@@ -82,6 +82,7 @@ def test_who_asks_is_not_recorded_where_nobody_lets_them(engine: Engine) -> None
     assert watched.over() == []
 
 
+@pytest.mark.slow
 def test_a_part_of_the_requests_is_recorded_by_chance(engine: Engine) -> None:
     watched = Watched(engine, Sampling(rate=0.5))
     for _ in range(40):

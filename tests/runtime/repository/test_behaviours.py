@@ -121,6 +121,7 @@ wires = pytest.mark.parametrize("wire", [False, True], ids=["embedded", "over th
 
 
 @wires
+@pytest.mark.slow
 def test_b25_a_slow_load_and_one_that_fails_let_no_request_fail(
     repository: Repository, wire: bool
 ) -> None:
@@ -334,6 +335,7 @@ def test_b26_a_signal_lets_nested_calls_end_and_takes_no_new_ones(
         assert process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_b26_a_second_signal_ends_it_at_once(tmp_path: Path, gates: tuple[Gate, Gate]) -> None:
     with served(tmp_path) as (process, http):
         held(http, gates[0])
@@ -344,6 +346,7 @@ def test_b26_a_second_signal_ends_it_at_once(tmp_path: Path, gates: tuple[Gate, 
     let_go(gates[0])
 
 
+@pytest.mark.slow
 def test_b26_what_takes_longer_than_the_grace_time_is_given_up(
     tmp_path: Path, gates: tuple[Gate, Gate]
 ) -> None:

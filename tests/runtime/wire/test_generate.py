@@ -151,6 +151,7 @@ def test_a_reader_that_goes_away_takes_the_stream_along(streams: httpx.Client) -
     assert len(found) == 3
 
 
+@pytest.mark.slow
 def test_b23_a_client_that_goes_away_takes_its_request_along(
     start: Start, gates: tuple[Gate, Gate]
 ) -> None:

@@ -247,6 +247,7 @@ def test_b29_a_bomb_is_413_and_takes_little_memory(http: httpx.Client) -> None:
     assert_serves(http)
 
 
+@pytest.mark.slow
 def test_b29_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(start: Start) -> None:
     server = start(limits=Limits(body=100_000))
     with httpx.Client(base_url=f"http://{server.addresses.http}") as http:

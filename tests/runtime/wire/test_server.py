@@ -73,6 +73,7 @@ def test_plans_with_a_pipeline_of_the_same_name_are_not_served_together() -> Non
         engine.close()
 
 
+@pytest.mark.slow
 def test_plans_of_several_engines_are_served_together() -> None:
     engines = [Engine(echo_plan("p", "f32")), Engine(echo_plan("q", "i64"))]
     with serve(engines, free_ports(Carrier.AUTO)) as server:
@@ -131,6 +132,7 @@ def test_tls_is_grpcios_and_callers_without_a_certificate_are_turned_away(
 
 
 @CARRIERS
+@pytest.mark.slow
 def test_b26_a_stop_withdraws_readiness_first_and_lets_requests_end(
     start: Start, carrier: Carrier, gates: tuple[Gate, Gate]
 ) -> None:
