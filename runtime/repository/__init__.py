@@ -3,6 +3,7 @@
 `policy` and `shares` decide which versions are served and who gets which part of the traffic;
 `state` is what is told of them. `version` is a plan, loaded, one of those of an `app`; `route` says
 where a request goes, `routes` makes routes of what is live; `shadow` shows a version copies.
-`repository` loads and swaps, `drains` lets go, `counts` keeps what closed engines have counted.
+`repository` loads and swaps, `drains` lets go, `heap` gives their memory back, `counts` keeps what
+closed engines have counted.
 `folder` finds plans on disk, `watch` sees them change, and `keeper` keeps a repository as they are.
 """

@@ -1,12 +1,15 @@
 """Versions on their way out: each ends what it has begun, is closed, and leaves its counts.
 
 no sequence begins there ─▶ those that live end ─▶ no route ─▶ no request inside ─▶ closed
+
+Its memory goes back to the system then (`heap.py`).
 """
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from .counts import Totals, closed, total
+from .heap import give_back
 from .version import Version
 
 
@@ -70,6 +73,7 @@ class Drains:
             self._counted = total([counts], self._counted)
         if version.owned:
             version.engine.close()
+            give_back()
         with self._lock:
             self._threads.discard(threading.current_thread())
         version.closed.set_result(None)
