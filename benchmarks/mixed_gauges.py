@@ -1,0 +1,74 @@
+"""What the process of the soak holds, and how that grows.
+
+What stands still where nothing leaks are the bytes in use in the C library's heap and the blocks in
+use in Python's. Resident memory does not, for much of it is in nobody's use: heaps of many threads
+keep holes where loaded models have been, until each has had the largest one, and a session's arena,
+which ONNX Runtime takes at once, is touched bit by bit.
+"""
+
+import ctypes
+import os
+import statistics
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SETTLED, WINDOW = 60, 40  # seconds; in a window each version of all plans has its turn
+GROWTH = {"heap": 0.02, "blocks": 0.02, "rss": 0.1}
+"""By how much what is held may grow after the first minute."""
+
+
+class Mallinfo(ctypes.Structure):
+    """glibc's `struct mallinfo2`."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """What the process holds: bytes of memory and those of them in use in the C library's heap,
+    blocks in use in Python's."""
+
+    rss: int
+    heap: int
+    blocks: int
+    threads: int
+    descriptors: int
+
+    @classmethod
+    def now(cls) -> "Gauges":
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
+        mallinfo = ctypes.CDLL(None).mallinfo2
+        mallinfo.restype = Mallinfo
+        heap = mallinfo()
+        return cls(
+            pages * os.sysconf("SC_PAGE_SIZE"),
+            heap.uordblks + heap.hblkhd,
+            sys.getallocatedblocks(),
+            threading.active_count(),
+            descriptors,
+        )
+
+    def __str__(self) -> str:
+        memory = f"{self.rss / 2**20:.1f} MiB, {self.heap / 2**20:.1f} MiB in use"
+        return f"{memory}, {self.blocks} blocks, {self.threads} threads, {self.descriptors} files"
+
+
+def growth(samples: Sequence[Gauges], of: str) -> float | None:
+    """Return by how much one of the gauges has grown after the first minute, None where there is
+    too little to tell: means of windows, for versions come and go."""
+    later: list[int] = [getattr(one, of) for one in samples[SETTLED:]]
+    if len(later) < 2 * WINDOW:
+        return None
+    starts = range(0, len(later) - WINDOW + 1, WINDOW)
+    windows = [statistics.fmean(later[start : start + WINDOW]) for start in starts]
+    return max(windows) / windows[0] - 1
