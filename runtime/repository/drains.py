@@ -7,6 +7,7 @@ Its memory goes back to the system then (`heap.py`).
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 
 from .counts import Totals, closed, total
 from .heap import give_back
@@ -34,7 +35,7 @@ class Drains:
         """Let a version drain, to which no route leads but those of its sequences."""
         version.draining = True
         name = f"headrace-drain-{version.app}"
-        thread = threading.Thread(target=self._drain, args=(version,), name=name, daemon=True)
+        thread = threading.Thread(target=self._drain, args=([version],), name=name, daemon=True)
         with self._lock:
             self._versions.append(version)
             self._threads.add(thread)
@@ -57,7 +58,16 @@ class Drains:
         for thread in threads:
             thread.join()
 
-    def _drain(self, version: Version) -> None:
+    def _drain(self, going: list[Version]) -> None:
+        """Let go of the one version in the list: a thread holds its arguments until it ends, and
+        sessions are freed with the last who holds them."""
+        done = self._let_go(going.pop())
+        give_back()
+        with self._lock:
+            self._threads.discard(threading.current_thread())
+        done.set_result(None)
+
+    def _let_go(self, version: Version) -> "Future[None]":
         for sequences in version.sequences:
             sequences.retire()
         for sequences in version.sequences:
@@ -73,7 +83,4 @@ class Drains:
             self._counted = total([counts], self._counted)
         if version.owned:
             version.engine.close()
-            give_back()
-        with self._lock:
-            self._threads.discard(threading.current_thread())
-        version.closed.set_result(None)
+        return version.closed

@@ -124,7 +124,9 @@ class Repository:
             going = list(known.live.values())
             self._publish(known, {}, known.live.keys())
         for version in going:
-            version.closed.add_done_callback(partial(self._unloaded, known, version))
+            version.closed.add_done_callback(
+                partial(self._unloaded, known, version.number, version.hash)
+            )
         return _when_all_closed(going)
 
     def weights(self, app: str, shares: Mapping[int, float]) -> None:
@@ -280,10 +282,10 @@ class Repository:
             raise LoadFailed(app.name, number, error, stays=bool(app.live)) from error
         return Version(app.name, number, digest, engine, served, candidate.stamp)
 
-    def _unloaded(self, app: App, version: Version, _: "Future[None]") -> None:
+    def _unloaded(self, app: App, number: int, digest: str, _: "Future[None]") -> None:
         with self._lock:
-            if version.number not in app.live and version.number not in app.tried:
-                app.tell(version.number, State.UNLOADED, "unloaded", version.hash)
+            if number not in app.live and number not in app.tried:
+                app.tell(number, State.UNLOADED, "unloaded", digest)
 
     def _tell(
         self, app: App, number: int, state: State | None, reason: str = "", digest: str = ""

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,4 +51,14 @@ def test_it_goes_back_with_each_version_that_is_replaced_or_unloaded(holes: int)
     before = resident()
     repository.unload("app").result(20)
     assert before - resident() > holes / 2
+    repository.close()
+
+
+def test_nobody_holds_a_version_any_more_when_it_is_said_to_be_closed() -> None:
+    repository = Repository()
+    repository.load("app", adding(1.0))
+    engine = weakref.ref(repository.engines[0])
+    unloaded = repository.unload("app")
+    unloaded.result(20)
+    assert engine() is None
     repository.close()
