@@ -82,7 +82,10 @@ def number(response: Response) -> float:
 def left(engine: Engine) -> dict[str, int]:
     assert engine.drain(LONG)
     workers = engine._workers  # pyright: ignore[reportPrivateUsage] what is left is told nowhere
-    return {} if workers is None else workers._scheduler.leftovers()  # pyright: ignore[reportPrivateUsage] likewise
+    if workers is None:
+        return {}
+    workers.close()  # which waits for a batch that still runs for who has cancelled
+    return workers._scheduler.leftovers()  # pyright: ignore[reportPrivateUsage] likewise
 
 
 def at_once(*works: Callable[[], object]) -> list[object]:
