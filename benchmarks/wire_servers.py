@@ -25,7 +25,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from headrace.compiler.plan import (
     Block,
     CallStep,
-    OnnxSegment,
+    ModelSegment,
     Parameter,
     PipelinePlan,
     Place,
@@ -162,7 +162,7 @@ def tiny_plan() -> Plan:
     field = TensorType(DType.F32, (WIDTH,))
     signature = Signature((Field("x", field),), (Field("y", field),))
     place = Place("tiny.pipe", 1, 1, "return y = tiny(x)")
-    segment = OnnxSegment(
+    segment = ModelSegment(
         name="tiny",
         members=("tiny",),
         model="tiny",

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from difflib import unified_diff
 
 from .explain import copies_text, explain, peak_text
-from .plan import OnnxSegment, OpSegment, PipelinePlan, Plan, Segment
+from .plan import ModelSegment, OpSegment, PipelinePlan, Plan, Segment
 from .plan_walk import copies_of, segments_of
 from .policy_text import describe_batching, describe_segment
 
@@ -82,7 +82,7 @@ def _facts(segment: Segment) -> Sequence[tuple[str, str]]:
         return ()
     batching = describe_batching(segment.batching) if segment.batching is not None else ""
     served = ("served", " · ".join(describe_segment(segment)) or "by default")
-    if not isinstance(segment, OnnxSegment):
+    if not isinstance(segment, ModelSegment):
         return (("batch", batching or "batch off"), served)
     if not batching:
         batching = f"rows of a request up to {segment.group}" if segment.group > 1 else "batch off"

@@ -54,7 +54,7 @@ class Pads:
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxSegment:
+class ModelSegment:
     """A (fused) ONNX graph. Names and axes are in the signature's order; an axis of None has no
     batch axis; `stackable` says that rows of equal shape may share one run, `pads` of which sizes
     they may differ, where `batching` has `padding`."""
@@ -95,7 +95,7 @@ class OpSegment:
 
 @dataclass(frozen=True, slots=True)
 class PythonSegment:
-    """A Python function from a packed source file, or with `group` (as of an OnnxSegment) a class,
+    """A Python function from a packed source file, or with `group` (as of an ModelSegment) a class,
     `instances` objects of which are called one execution at a time each. `device` is told to their
     constructor; values stay in the host's memory. Isolated, `instances` are its processes. `told`
     says that it is given the request of each row behind what its signature names."""
@@ -116,14 +116,14 @@ class PythonSegment:
     pads: tuple[Pads, ...] = ()
     service: Service = NO_SERVICE
     told: bool = False
-    where: tuple[Check, ...] = ()  # as of an OnnxSegment
+    where: tuple[Check, ...] = ()  # as of an ModelSegment
 
     @property
     def is_class(self) -> bool:
         return self.group is not None
 
 
-Segment: TypeAlias = OnnxSegment | OpSegment | PythonSegment
+Segment: TypeAlias = ModelSegment | OpSegment | PythonSegment
 
 
 @dataclass(frozen=True, slots=True)

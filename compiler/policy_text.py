@@ -1,6 +1,6 @@
 """Policies as text, one way for explain, its differences and pictures."""
 
-from .plan import OnnxSegment, PythonSegment
+from .plan import ModelSegment, PythonSegment
 from .policies import (
     Batching,
     Isolation,
@@ -79,7 +79,7 @@ def describe_service(
     return tuple(said)
 
 
-def describe_segment(segment: OnnxSegment | PythonSegment) -> tuple[str, ...]:
+def describe_segment(segment: ModelSegment | PythonSegment) -> tuple[str, ...]:
     """Return how a segment of a plan is served; one object of a Python class is the default."""
     single = isinstance(segment, PythonSegment) and segment.instances == 1
     instances = None if single else segment.instances

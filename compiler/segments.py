@@ -10,7 +10,7 @@ from .dimensions import rename_dim, rename_dims
 from .graph import Blob, Check, FunctionCall, Graph, ModelCall, ModelDef, Node, OpCall
 from .places import place_of
 from .plan import Check as PlannedCheck
-from .plan import OnnxSegment, OpSegment, Pads, PythonSegment, Segment
+from .plan import ModelSegment, OpSegment, Pads, PythonSegment, Segment
 from .policies import Batching
 from .stage_settings import CPU, device_of, members_of, settings_of
 
@@ -54,11 +54,11 @@ class Segments:
             case _:
                 raise AssertionError(f"`{node.stage}` is not a call")
 
-    def _onnx(self, graph: Graph, node: Node, name: str, directory: Path) -> OnnxSegment:
+    def _onnx(self, graph: Graph, node: Node, name: str, directory: Path) -> ModelSegment:
         model, point = graph.model(name), self._point(graph, node)
         settings, number = settings_of(graph, node), _Numbers()
         signature, checks = _renumbered(model.signature, model.checks, number)
-        return OnnxSegment(
+        return ModelSegment(
             name=node.stage,
             members=members_of(graph, node),
             model=self._keep(model.content, node),

@@ -18,7 +18,7 @@ from .plan import (
     EachStep,
     EmitStep,
     LoopStep,
-    OnnxSegment,
+    ModelSegment,
     OpSegment,
     PipelinePlan,
     Plan,
@@ -68,7 +68,7 @@ def _unique(names: Iterable[object]) -> bool:
 def _verify_segment(segment: Segment, digests: set[str]) -> None:
     what = f"segment {segment.name!r}"
     match segment:
-        case OnnxSegment():
+        case ModelSegment():
             params, results = len(segment.signature.params), len(segment.signature.results)
             require(segment.model in digests, f"{what} has no model")
             for axes, names, count in (
@@ -94,7 +94,7 @@ def _verify_segment(segment: Segment, digests: set[str]) -> None:
             assert_never(segment)
 
 
-def _verify_policies(what: str, segment: OnnxSegment | PythonSegment) -> None:
+def _verify_policies(what: str, segment: ModelSegment | PythonSegment) -> None:
     verify_batching(what, segment.batching)
     verify_queueing(what, segment.queueing, segment.service.priority)
     verify_service(what, segment.service, python=isinstance(segment, PythonSegment))
@@ -107,11 +107,11 @@ def _verify_needs(segment: Segment, totals: dict[str, int]) -> None:
             require(enough, f"segment {segment.name!r} needs more {name!r} than there is")
 
 
-def _verify_pads(what: str, segment: OnnxSegment | PythonSegment) -> None:
+def _verify_pads(what: str, segment: ModelSegment | PythonSegment) -> None:
     params = segment.signature.params
     on_host = isinstance(segment, PythonSegment) or segment.device != "sim"
-    axes = segment.input_axes if isinstance(segment, OnnxSegment) else (0,) * len(params)
-    stacks = isinstance(segment, OnnxSegment) or segment.batched
+    axes = segment.input_axes if isinstance(segment, ModelSegment) else (0,) * len(params)
+    stacks = isinstance(segment, ModelSegment) or segment.batched
     for pads in segment.pads:
         require(len(pads.fill) == len(params), f"{what} differs from its `pads`")
         has = [pads.dim in _dims(field.type) for field in params]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from ..compiler.plan import OnnxSegment, PythonSegment
+from ..compiler.plan import ModelSegment, PythonSegment
 from ..dsl.types import ListType, OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Item
@@ -38,7 +38,7 @@ Kept = tuple[Value, ...]
 class Cache:
     """Of one stage, for all pipelines and threads; what was not used for longest goes first."""
 
-    def __init__(self, segment: OnnxSegment | PythonSegment, capacity: int) -> None:
+    def __init__(self, segment: ModelSegment | PythonSegment, capacity: int) -> None:
         self._capacity = capacity
         self._dtypes = [_dtype(field.type) for field in segment.signature.params]
         self._lock = threading.Lock()

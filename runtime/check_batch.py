@@ -18,7 +18,7 @@ import numpy as np
 
 from ..compiler.plan import (
     Batching,
-    OnnxSegment,
+    ModelSegment,
     OpSegment,
     Padding,
     Pads,
@@ -38,7 +38,7 @@ from .stand_ins import stand_ins
 _PRECISION: Final = {DType.F16: 2**-10, DType.BF16: 2**-7, DType.F32: 2**-23, DType.F64: 2**-52}
 _MOST: Final = 16  # rows of samples that are compared
 
-Model: TypeAlias = OnnxSegment | PythonSegment
+Model: TypeAlias = ModelSegment | PythonSegment
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def check_batch(
 def _model(segment: Segment) -> str | None:
     """Return what tells a model from others; None of what is none or takes one row."""
     match segment:
-        case OnnxSegment() if segment.stackable:
+        case ModelSegment() if segment.stackable:
             return segment.model
         case PythonSegment() if segment.is_class and segment.batched:
             return f"{segment.source}:{segment.attribute}"

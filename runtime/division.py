@@ -12,7 +12,7 @@ and with every worker in a model and every session helped, there are never more 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..compiler.plan import OnnxSegment, OpSegment, Segment
+from ..compiler.plan import ModelSegment, OpSegment, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ def divide(
 
     `threads` is what a run may take where its schedule does not say, None to divide the cores.
     """
-    models = len({_session(one) for one in segments if isinstance(one, OnnxSegment)})
+    models = len({_session(one) for one in segments if isinstance(one, ModelSegment)})
     at_once = runs_at_once(segments, workers)
     if threads is None:
         threads = 1 + max(0, cores - at_once) // max(1, min(models, at_once))
     spin = models == 1 and workers == 1  # one that spins takes a core from all others
     return [
         Share(_threads(one, threads), cores, spin, one.service.cpus)
-        if isinstance(one, OnnxSegment)
+        if isinstance(one, ModelSegment)
         else None
         for one in segments
     ]
@@ -59,12 +59,12 @@ def runs_at_once(segments: Sequence[Segment], workers: int) -> int:
     return max(1, min(workers, most)) if segments else workers
 
 
-def _threads(segment: OnnxSegment, threads: int) -> int:
+def _threads(segment: ModelSegment, threads: int) -> int:
     if segment.service.threads is not None:
         return segment.service.threads
     cpus = len(segment.service.cpus)
     return min(threads, cpus) if cpus else threads
 
 
-def _session(segment: OnnxSegment) -> tuple[object, ...]:
+def _session(segment: ModelSegment) -> tuple[object, ...]:
     return segment.model, segment.device, segment.service.cpus

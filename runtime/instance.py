@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..compiler.plan import OnnxSegment
+from ..compiler.plan import ModelSegment
 from ..dsl.types import OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
@@ -27,12 +27,12 @@ _SMALL = 1 << 12
 """Bytes up to which inputs without a batch axis are compared by value."""
 
 
-class OnnxStage:
+class ModelStage:
     """Rows of equal shape share an execution, at most as many as the plan allows."""
 
     def __init__(
         self,
-        segment: OnnxSegment,
+        segment: ModelSegment,
         session: OnnxSession,
         device: Device,
         policy: Policy | None,

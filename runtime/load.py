@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..compiler.plan import OnnxSegment, OpSegment, PipelinePlan, Plan, PythonSegment, Segment
+from ..compiler.plan import ModelSegment, OpSegment, PipelinePlan, Plan, PythonSegment, Segment
 from ..compiler.plan_walk import copies_of, segments_of
 from .backend import Loading, load_backends
 from .cache import Cache
@@ -89,7 +89,7 @@ class Stages:
             self.all.append(stage)
             if warm and not isinstance(segment, OpSegment):
                 # values of what is in Python stay on the host, whatever device it is told
-                where = segment.device if isinstance(segment, OnnxSegment) else "cpu"
+                where = segment.device if isinstance(segment, ModelSegment) else "cpu"
                 warm_up(segment, stage, self.device(where))
         for pipeline in plan.pipelines:
             self._seat(plan, pipeline)
@@ -109,7 +109,7 @@ class Stages:
         for index in segments_of(pipeline.body):
             segment = plan.segments[index]
             if not isinstance(segment, OpSegment) and segment.batching is not None:
-                axes = segment.input_axes if isinstance(segment, OnnxSegment) else ()
+                axes = segment.input_axes if isinstance(segment, ModelSegment) else ()
                 common = [number for number, axis in enumerate(axes) if axis is None]
                 self.all[index] = SeatedStage(self.all[index], pipeline.sequencing.slots, common)
 

@@ -18,11 +18,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..compiler.plan import OnnxSegment, Plan
+from ..compiler.plan import ModelSegment, Plan
 from ..compiler.profile import Machine, ModelTimes, Profile, StageTime, Timing
 from .devices.device import View
 from .inline import Inline
-from .instance import OnnxStage
+from .instance import ModelStage
 from .load import LoadConfig, Stages
 from .metrics import StageCell, Tally
 from .prepared import Prepared
@@ -90,9 +90,9 @@ class _Measuring:
         self, samples: Mapping[str, Mapping[str, object]], progress: Progress | None
     ) -> Measured:
         took = [time for name, inputs in samples.items() for time in self._request(name, inputs)]
-        models: dict[tuple[str, str], tuple[int, OnnxSegment]] = {}
+        models: dict[tuple[str, str], tuple[int, ModelSegment]] = {}
         for index, segment in enumerate(self.plan.segments):
-            if isinstance(segment, OnnxSegment):
+            if isinstance(segment, ModelSegment):
                 models.setdefault((segment.model, segment.device), (index, segment))
         times: list[ModelTimes] = []
         skipped: list[tuple[str, str]] = []
@@ -115,7 +115,7 @@ class _Measuring:
         """
         plan = self.plan.pipeline(name)
         stages = [
-            _Observed(stage, self.rows) if isinstance(stage, OnnxStage) else stage
+            _Observed(stage, self.rows) if isinstance(stage, ModelStage) else stage
             for stage in self.stages.all
         ]
         prepared = Prepared(plan, 0, stages, self.stages.transfer, told=self.stages.told)
@@ -142,10 +142,10 @@ class _Measuring:
             if all(stage in run for run in runs)  # a limit may cut a run short
         ]
 
-    def _model(self, index: int, segment: OnnxSegment) -> ModelTimes:
+    def _model(self, index: int, segment: ModelSegment) -> ModelTimes:
         """Return the times of one model; raises StageError when it cannot run alone."""
         stage = self.stages.all[index]
-        if not isinstance(stage, OnnxStage) or segment.device == "sim":
+        if not isinstance(stage, ModelStage) or segment.device == "sim":
             raise StageError("`sim` is for tests, and its times mean nothing")
         items = self.rows.get(index) or self._placed(segment)
         run = partial(self._run, stage, segment, items)
@@ -185,7 +185,9 @@ class _Measuring:
             round_seconds += last
         return sizes, None
 
-    def _run(self, stage: OnnxStage, segment: OnnxSegment, items: list[Value], rows: int) -> float:
+    def _run(
+        self, stage: ModelStage, segment: ModelSegment, items: list[Value], rows: int
+    ) -> float:
         """Return the seconds of one execution of equal rows, which are stacked as they would be."""
         columns = [  # anew each time: a column keeps its stack
             Rows.shared(item, rows) if axis is None else Rows.of([item] * rows)
@@ -197,7 +199,7 @@ class _Measuring:
                 made.ready.synchronize()
         return self.config.clock() - start
 
-    def _placed(self, segment: OnnxSegment) -> list[Value]:
+    def _placed(self, segment: ModelSegment) -> list[Value]:
         """Return a made-up row where a model takes it."""
         device, name = self.stages.device(segment.device), segment.name
         stream = device.stream()

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..compiler.plan import OnnxSegment, Pads, PythonSegment
+from ..compiler.plan import ModelSegment, Pads, PythonSegment
 from ..dsl.linear import variables
 from ..dsl.types import Dim, OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
@@ -25,7 +25,7 @@ from .stage import Part, StageError, classes
 class Padder:
     """Fills up and cuts back along one dimension of a model."""
 
-    def __init__(self, segment: OnnxSegment | PythonSegment) -> None:
+    def __init__(self, segment: ModelSegment | PythonSegment) -> None:
         """The segment has a `padding`."""
         padding = segment.batching.padding if segment.batching is not None else None
         if padding is None:
@@ -40,7 +40,7 @@ class Padder:
         )
 
     @classmethod
-    def of(cls, segment: OnnxSegment | PythonSegment) -> "Padder | None":
+    def of(cls, segment: ModelSegment | PythonSegment) -> "Padder | None":
         """Return what fills up the rows of a segment; None where nothing does."""
         padded = segment.batching is not None and segment.batching.padding is not None
         return cls(segment) if padded else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-from ..compiler.plan import OnnxSegment, PythonSegment
+from ..compiler.plan import ModelSegment, PythonSegment
 from ..compiler.policies import Batching, Priorities, Queueing
 from .metrics import StageCell
 from .request import Code
@@ -50,7 +50,7 @@ class Policy:
     resources: tuple[tuple[str, int], ...] = ()
 
 
-def policy_of(segment: OnnxSegment | PythonSegment) -> Policy | None:
+def policy_of(segment: ModelSegment | PythonSegment) -> Policy | None:
     """Return how the stage of a segment is queued."""
     instances = segment.instances
     if instances is None and segment.service.isolation is not None:

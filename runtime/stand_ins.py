@@ -4,7 +4,7 @@ from typing import cast
 
 import numpy as np
 
-from ..compiler.plan import Check, OnnxSegment, PythonSegment
+from ..compiler.plan import Check, ModelSegment, PythonSegment
 from ..dsl.types import DimArith, DType, ListType, OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array, Item
@@ -17,7 +17,7 @@ _MOST = 4096
 """The largest size that is tried for dimensions that are only named."""
 
 
-def smallest(segment: OnnxSegment | PythonSegment) -> int:
+def smallest(segment: ModelSegment | PythonSegment) -> int:
     """Return the smallest size of all named dimensions at which what the stage asks of sizes holds,
     and no size of its inputs that is computed from them is less than one."""
     signature = segment.signature
@@ -50,7 +50,7 @@ def _fails(check: Check, bindings: Bindings) -> bool:
         return False
 
 
-def stand_ins(segment: OnnxSegment | PythonSegment, size: int, seed: int = 0) -> list[Value]:
+def stand_ins(segment: ModelSegment | PythonSegment, size: int, seed: int = 0) -> list[Value]:
     """Return one row of a stage, its named sizes at `size`; the same one for a seed every time.
 
     Raises StageError for types that cannot be made up.

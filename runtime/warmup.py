@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..compiler.plan import OnnxSegment, PythonSegment
+from ..compiler.plan import ModelSegment, PythonSegment
 from .devices.device import Device
 from .load_error import NO_WARMUP, LoadError
 from .metrics import StageCell
@@ -11,7 +11,7 @@ from .stage import Stage, StageError, StageGone
 from .stand_ins import smallest, stand_ins
 
 
-def warm_up(segment: OnnxSegment | PythonSegment, stage: Stage, device: Device) -> None:
+def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device) -> None:
     """Run a stage once with each of its `warmup` numbers of rows, each instance of it; raises
     LoadError when one fails. What it takes is not counted."""
     host = isinstance(segment, PythonSegment)
@@ -41,10 +41,10 @@ def warm_up(segment: OnnxSegment | PythonSegment, stage: Stage, device: Device) 
 
 
 def _columns(
-    segment: OnnxSegment | PythonSegment, values: Sequence[Value], rows: int
+    segment: ModelSegment | PythonSegment, values: Sequence[Value], rows: int
 ) -> list[Rows]:
     """Return columns of equal rows, anew for each run: a column keeps its stack."""
-    axes = segment.input_axes if isinstance(segment, OnnxSegment) else [0] * len(values)
+    axes = segment.input_axes if isinstance(segment, ModelSegment) else [0] * len(values)
     return [
         Rows.shared(value, rows) if axis is None else Rows.of([value] * rows)
         for value, axis in zip(values, axes, strict=True)

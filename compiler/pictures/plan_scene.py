@@ -18,7 +18,7 @@ from ..plan import (
     EachStep,
     EmitStep,
     LoopStep,
-    OnnxSegment,
+    ModelSegment,
     OpSegment,
     PipelinePlan,
     Plan,
@@ -195,7 +195,7 @@ class _Drawing:
                 batches, details = segment.batching is not None, f"{details}\n{segment.signature}"
                 look = Look.MODEL if segment.is_class else Look.FUNCTION
                 return Card(look, segment.name, lines, "cpu", batches, details)
-            case OnnxSegment():
+            case ModelSegment():
                 what = (
                     ("onnx", *wrapped(segment.members)) if len(segment.members) > 1 else ("onnx",)
                 )
@@ -206,7 +206,7 @@ class _Drawing:
             case _:
                 assert_never(segment)
 
-    def _measured(self, segment: OnnxSegment) -> tuple[str, ...]:
+    def _measured(self, segment: ModelSegment) -> tuple[str, ...]:
         times = self.profile and self.profile.model(segment.model, segment.device)
         if times is None:
             return ()
@@ -227,12 +227,12 @@ def _results(segment: Segment) -> Sequence[Type]:
     return [field.type for field in segment.signature.results]
 
 
-def _policy(segment: OnnxSegment | PythonSegment) -> tuple[str, ...]:
+def _policy(segment: ModelSegment | PythonSegment) -> tuple[str, ...]:
     """Return where rows meet, in lines that a card has room for."""
     lines: list[str] = []
     if segment.batching is not None:
         lines.append(shortened(describe_batching(segment.batching)))
-    elif isinstance(segment, OnnxSegment) and segment.group > 1:
+    elif isinstance(segment, ModelSegment) and segment.group > 1:
         lines.append(f"rows of a request, up to {segment.group}")
     return (*lines, *map(shortened, describe_segment(segment)))
 

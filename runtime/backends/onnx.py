@@ -1,16 +1,16 @@
 """ONNX segments: one session per model, device and share of the cores."""
 
-from ...compiler.plan import OnnxSegment
+from ...compiler.plan import ModelSegment
 from ..backend import Backend, Loading
 from ..devices.host import HostDevice
 from ..division import Share
-from ..instance import OnnxStage
+from ..instance import ModelStage
 from ..load_error import LoadError
 from ..onnx_session import OnnxSession
 from ..stage import policy_of
 
 
-def open_onnx(segment: OnnxSegment, index: int, share: Share, loading: Loading) -> OnnxStage:
+def open_onnx(segment: ModelSegment, index: int, share: Share, loading: Loading) -> ModelStage:
     """Return the stage of a model; raises LoadError where this machine cannot run it."""
     key = ("onnx", segment.model, segment.output_names, segment.device, share, loading.tensorrt)
 
@@ -30,7 +30,7 @@ def open_onnx(segment: OnnxSegment, index: int, share: Share, loading: Loading) 
     except LoadError as error:
         message = f"stage `{segment.name}`, {segment.place}: {error.message}"
         raise LoadError(error.code, message, error.help) from error
-    return OnnxStage(segment, opened, device, policy_of(segment), index)
+    return ModelStage(segment, opened, device, policy_of(segment), index)
 
 
-BACKEND = Backend(OnnxSegment, open_onnx)
+BACKEND = Backend(ModelSegment, open_onnx)

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from headrace.compiler import check, compile_source, compile_with_warnings
 from headrace.compiler.choose_schedule import ScheduleError
 from headrace.compiler.explain import explain, why_not
-from headrace.compiler.plan import CallStep, CheckStep, OnnxSegment, Plan, PythonSegment
+from headrace.compiler.plan import CallStep, CheckStep, ModelSegment, Plan, PythonSegment
 from headrace.compiler.plan_file import read, to_bytes, write
 from headrace.compiler.policies import Isolation, Priorities, Queueing, Service
 from headrace.dsl.diagnostic import CompileError, Severity
@@ -97,7 +97,7 @@ def test_models_that_feed_each_other_are_one_segment_unless_the_schedule_parts_t
 ) -> None:
     plan = compile_source(source(folder))
     first = plan.segments[0]
-    assert isinstance(first, OnnxSegment)
+    assert isinstance(first, ModelSegment)
     assert first.members == ("double", "triple")
     parted = compile_source(source(folder), schedule="server")
     assert names(parted)[:3] == ["double", "triple", "halve"]
@@ -267,8 +267,8 @@ def test_a_schedule_of_how_stages_are_served_reaches_the_plan(folder: Path) -> N
     )
     plan = compile_source(source(folder, text), schedule="server")
     double, triple, halve = plan.segments[:3]
-    assert isinstance(triple, OnnxSegment)
-    assert isinstance(double, OnnxSegment)
+    assert isinstance(triple, ModelSegment)
+    assert isinstance(double, ModelSegment)
     assert isinstance(halve, PythonSegment)
     assert triple.service == Service(cache=1 << 20, warmup=(1, 8), resources=(("dsp", 2),))
     assert double.service.warmup == (1,)

@@ -9,7 +9,7 @@ from headrace.compiler import check, compile_source
 from headrace.compiler.literal_codec import Malformed
 from headrace.compiler.plan import (
     Batching,
-    OnnxSegment,
+    ModelSegment,
     Padding,
     Pads,
     Plan,
@@ -105,7 +105,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def with_segment(plan: Plan, **changes: object) -> Plan:
     segments = [
         replace(one, **changes)  # type: ignore[arg-type]
-        if isinstance(one, OnnxSegment) and one.batching is not None
+        if isinstance(one, ModelSegment) and one.batching is not None
         else one
         for one in plan.segments
     ]
@@ -140,7 +140,7 @@ def test_what_pads_is_not_fused_and_says_so(tmp_path: Path) -> None:
     plan = padded_plan(tmp_path, "schedule many { mean { batch { max = 4, pad = L } } }")
     reasons = [one.reason for one in plan.declined if one.pipeline == "many"]
     assert any("rows of different `L` meet there" in reason for reason in reasons)
-    (mean,) = [one for one in plan.segments if isinstance(one, OnnxSegment) and one.batching]
+    (mean,) = [one for one in plan.segments if isinstance(one, ModelSegment) and one.batching]
     assert mean.members == ("mean",)
 
 

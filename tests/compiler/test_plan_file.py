@@ -29,7 +29,7 @@ from headrace.compiler.plan import (
     EachStep,
     Isolation,
     MemoryPlan,
-    OnnxSegment,
+    ModelSegment,
     OpSegment,
     Parameter,
     PipelinePlan,
@@ -73,7 +73,7 @@ def digest_of(content: bytes) -> str:
 
 def make_plan(literal: Literal = None) -> Plan:
     """A small plan with every kind of step and segment in it."""
-    onnx = OnnxSegment(
+    onnx = ModelSegment(
         name="detect",
         members=("image.normalize", "detect"),
         model=digest_of(MODEL),

@@ -15,7 +15,7 @@ from headrace.compiler.plan import (
     CallStep,
     CheckStep,
     EachStep,
-    OnnxSegment,
+    ModelSegment,
     OpSegment,
     Plan,
     PythonSegment,
@@ -47,8 +47,8 @@ def body_of(graph: Graph) -> Block:
     return plan_of(graph).pipelines[0].body
 
 
-def segment_of(graph: Graph) -> OnnxSegment:
-    return only(OnnxSegment, plan_of(graph).segments)
+def segment_of(graph: Graph) -> ModelSegment:
+    return only(ModelSegment, plan_of(graph).segments)
 
 
 def test_steps_stand_in_the_order_of_the_source(make: GraphMaker) -> None:
@@ -182,7 +182,7 @@ def test_a_model_of_two_pipelines_is_one_segment_with_one_blob(make: GraphMaker)
         return maker.graph(maker.model("m", x, type=dim, where=where), name=name)
 
     plan = plan_of(graph("p", 5), graph("q", 9))
-    segment = only(OnnxSegment, plan.segments)
+    segment = only(ModelSegment, plan.segments)
     assert len(plan.blobs) == 1
     assert str(segment.signature) == "(x0: f32[N]) -> (y: f32[N])"
     size = DimVar("N", 0)
@@ -195,7 +195,7 @@ def test_the_same_model_under_two_schedules_is_two_segments_with_one_blob(make: 
     graph = make.graph(make.model("m", x, type=F32))
     settings = Settings(stages=(("m", StageSettings(batching=Batching(8))),))
     plan = plan_of(graph, replace(graph, name="q", settings=settings))
-    models = [one for one in plan.segments if isinstance(one, OnnxSegment)]
+    models = [one for one in plan.segments if isinstance(one, ModelSegment)]
     assert [model.batching is None for model in models] == [True, False]
     assert len(plan.blobs) == 1
 

@@ -11,7 +11,7 @@ from headrace.compiler.plan import (
     Block,
     CallStep,
     Check,
-    OnnxSegment,
+    ModelSegment,
     OpSegment,
     Parameter,
     PipelinePlan,
@@ -87,7 +87,7 @@ class PlanMaker:
         checks: tuple[Check, ...] = (),
     ) -> int:
         self.segments.append(
-            OnnxSegment(
+            ModelSegment(
                 name,
                 (name,),
                 self.blob(model),

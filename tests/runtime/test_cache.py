@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from headrace.compiler.plan import Batching, OnnxSegment, Plan, PythonSegment, Service
+from headrace.compiler.plan import Batching, ModelSegment, Plan, PythonSegment, Service
 from headrace.dsl.types import Field
 from headrace.runtime.cache import Cache
 from headrace.runtime.engine import Engine, EngineConfig
@@ -26,7 +26,7 @@ TWICE = "def f(x):\n    if x[0] < 0:\n        raise ValueError('below')\n    ret
 def cached(maker: PlanMaker, capacity: int = 1 << 20) -> Plan:
     """The plan of a pipeline of the one stage of `maker`, which has a cache."""
     (segment,) = maker.segments
-    assert isinstance(segment, OnnxSegment | PythonSegment)
+    assert isinstance(segment, ModelSegment | PythonSegment)
     maker.segments[0] = replace(segment, service=Service(cache=capacity))
     maker.pipeline("p", X, Y, block([0], [call(0, [0], [1])], [1]), batch=8)
     return maker.plan()

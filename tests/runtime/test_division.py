@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headrace.compiler.plan import OnnxSegment, OpSegment, Segment, Service
+from headrace.compiler.plan import ModelSegment, OpSegment, Segment, Service
 from headrace.dsl.pages import page
 from headrace.runtime.division import Share, divide, runs_at_once
 from headrace.runtime.engine import Engine, EngineConfig
@@ -24,7 +24,7 @@ def models(*instances: int | None, **service: object) -> list[Segment]:
     for number, count in enumerate(instances):
         maker.onnx(f"m{number}", add_model(float(number)), X, Y, instances=count)
     given = Service(**service)  # type: ignore[arg-type]
-    return [replace(one, service=given) for one in maker.segments if isinstance(one, OnnxSegment)]
+    return [replace(one, service=given) for one in maker.segments if isinstance(one, ModelSegment)]
 
 
 def most_threads(segments: list[Segment], shares: list[Share | None], workers: int) -> int:
@@ -101,7 +101,7 @@ def pinned_plan(*cpus: int, threads: int | None = None) -> PlanMaker:
     stage = maker.onnx("m", add_model(1.0), X, Y)
     maker.pipeline("p", X, Y, block([0], [call(stage, [0], [1])], [1]))
     (segment,) = maker.segments
-    assert isinstance(segment, OnnxSegment)
+    assert isinstance(segment, ModelSegment)
     maker.segments[0] = replace(segment, service=Service(cpus=cpus, threads=threads))
     return maker
 

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.compiler.plan import (
     Batching,
-    OnnxSegment,
+    ModelSegment,
     OpSegment,
     Plan,
     Queueing,
@@ -47,7 +47,7 @@ class Stages(PlanMaker):
             queueing=queueing,
         )
         segment = self.segments[index]
-        assert not isinstance(segment, OnnxSegment | OpSegment)
+        assert not isinstance(segment, ModelSegment | OpSegment)
         made = Service(**service)  # type: ignore[arg-type]
         self.segments[index] = replace(segment, service=made)
         return self

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.compiler import compile_source, plan_file
-from headrace.compiler.plan import Batching, OnnxSegment, Padding, Plan
+from headrace.compiler.plan import Batching, ModelSegment, Padding, Plan
 from headrace.dsl.read import read_source
 from headrace.dsl.types import DimVar
 from headrace.runtime.batcher import Batcher, Entry
@@ -132,7 +132,7 @@ def test_the_plan_says_who_meets_and_keeps_it_in_its_file(tmp_path: Path) -> Non
     (padded,) = [
         one
         for one in plan_file.read(plan_file.to_bytes(plan)).segments
-        if isinstance(one, OnnxSegment) and one.batching is not None
+        if isinstance(one, ModelSegment) and one.batching is not None
     ]
     (pads,) = padded.pads
     assert pads.fill == (0, 0)

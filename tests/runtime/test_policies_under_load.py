@@ -10,7 +10,7 @@ import pytest
 
 from headrace.compiler.plan import (
     Batching,
-    OnnxSegment,
+    ModelSegment,
     OpSegment,
     PipelinePlan,
     Queueing,
@@ -83,7 +83,7 @@ def made(draw: random.Random) -> PlanMaker:
             queueing=queueing(draw, levels),
         )
         segment = maker.segments[index]
-        assert not isinstance(segment, OnnxSegment | OpSegment)
+        assert not isinstance(segment, ModelSegment | OpSegment)
         units = tuple((one, draw.randint(1, 2)) for one in "ab" if draw.random() < 0.3)
         own = Priorities(levels, draw.randint(1, levels)) if draw.random() < 0.5 else None
         service = Service(priority=own, resources=units)

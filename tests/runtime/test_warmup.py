@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.compiler.plan import Check, Isolation, OnnxSegment, PythonSegment, Service
+from headrace.compiler.plan import Check, Isolation, ModelSegment, PythonSegment, Service
 from headrace.dsl.types import DimArith, DimVar, DType, Field, TensorType
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
@@ -21,7 +21,7 @@ def engine_of(
     maker: PlanMaker, *rows: int, isolation: Isolation | None = None, **changes: object
 ) -> Engine:
     (segment,) = maker.segments
-    assert isinstance(segment, OnnxSegment | PythonSegment)
+    assert isinstance(segment, ModelSegment | PythonSegment)
     service = Service(warmup=rows, isolation=isolation)
     maker.segments[0] = replace(segment, service=service, **changes)  # type: ignore[arg-type]
     maker.pipeline(
@@ -92,8 +92,8 @@ def test_named_sizes_are_the_smallest_that_the_checks_of_a_stage_allow() -> None
     maker.onnx("m", add_model(1.0), X, Y, checks=(check,))
     maker.onnx("free", add_model(1.0), X, Y)
     limited, free = maker.segments
-    assert isinstance(limited, OnnxSegment)
-    assert isinstance(free, OnnxSegment)
+    assert isinstance(limited, ModelSegment)
+    assert isinstance(free, ModelSegment)
     assert (smallest(limited), smallest(free)) == (32, 1)
 
 

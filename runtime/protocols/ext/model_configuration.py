@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ....compiler.plan import OnnxSegment, PythonSegment, Segment
+from ....compiler.plan import ModelSegment, PythonSegment, Segment
 from ....compiler.plan_walk import segments_of
 from ....dsl.types import DType, TensorType
 from ..datatypes import DATATYPES
@@ -93,7 +93,7 @@ def _segments(model: Model) -> tuple[Segment, ...]:
 def _instances(model: Model) -> list[dict[str, Any]]:  # Any: JSON
     groups: list[dict[str, Any]] = []  # Any: JSON
     for segment in _segments(model):
-        if isinstance(segment, OnnxSegment):
+        if isinstance(segment, ModelSegment):
             device, _, index = segment.device.partition(":")
             where = {"gpus": [int(index or 0)]} if device == "gpu" else {}
             kind = "KIND_GPU" if device == "gpu" else "KIND_CPU"
@@ -107,7 +107,7 @@ def _batching(model: Model) -> dict[str, Any]:  # Any: JSON
     batchings = [
         segment.batching
         for segment in _segments(model)
-        if isinstance(segment, OnnxSegment | PythonSegment) and segment.batching is not None
+        if isinstance(segment, ModelSegment | PythonSegment) and segment.batching is not None
     ]
     if not batchings:
         return {}
