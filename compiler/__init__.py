@@ -11,9 +11,10 @@ a test replaces.
 `budgets` and `resource_totals` hold that against the schedule, `planner` with `block_uses`
 (`known_sizes`), `segments`, `places` and `dimensions` makes the plan (`plan`, `plan_walk`), which
 `unseen` tells what the passes took out of it.
-`explain`, `explain_graph`, `policy_text` and `deadline_split` are its text, `explain_diff` what is
-different in another, `pictures` its picture; `verify_plan` (`verify_policies`) says what a plan
-keeps to, and `plan_file` with `plan_codec` and `literal_codec` writes and reads it.
+`explain`, `explain_graph`, `plan_text`, `policy_text` and `deadline_split` are its text,
+`explain_diff` what is different in another, `pictures` its picture; `verify_plan`
+(`verify_policies`) says what a plan keeps to, and `plan_file` with `plan_codec` and `literal_codec`
+writes and reads it.
 
 What passes share, in the order in which they run: `onnx_store` parses models and `onnx_prune` cuts
 them; `glue_cluster` chooses (`glue_size`) and `glue_model` builds what is glued (`glue_dims`), with

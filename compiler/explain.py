@@ -5,7 +5,6 @@ graph after each pass by the pass's name, then `plan`. `why_not` says what a pas
 """
 
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from .explain_graph import explain_graph
 from .graph import Graph, Kind, Region, Settings, Transfer
 from .optimize import load_passes
 from .plan import MemoryPlan, Plan
-from .policy_text import BY_DEFAULT, describe_pipeline, describe_resources, scaled
-from .stage_settings import CPU, calls_out
+from .plan_text import copies_text, peak_text
+from .policy_text import BY_DEFAULT, describe_pipeline, describe_resources
+from .stage_settings import calls_out
 
 FIRST, LAST = "graph", "plan"
 
@@ -117,30 +117,10 @@ def copies_of(region: Region) -> Iterable[str]:
             yield from copies_of(inner)
 
 
-def copies_text(devices: Iterable[str]) -> str:
-    """Return how many copies go to these devices, as `copies 1 in, 1 out`."""
-    copies = Counter(devices)
-    into = sum(count for device, count in copies.items() if device != CPU)
-    return f"copies {into} in, {copies[CPU]} out" if copies else "no copies"
-
-
 def _segments(region: Region) -> set[tuple[Kind, str]]:
     """Return the models and functions that are called, each once."""
     found = {(node.kind, node.stage) for node in region.nodes if calls_out(node)}
     return found.union(*(_segments(inner) for node in region.nodes for inner in node.regions))
-
-
-def peak_text(memory: MemoryPlan, *, alone: bool) -> str:
-    """Return peak, budget and lower bound; `alone` says that there is no other device."""
-    peak, unit = scaled(memory.peak)
-    budget = ""
-    if memory.budget is not None:
-        most, other = scaled(memory.budget)
-        budget = f" of {most}" if other == unit else f" of {most} {other}"
-    bound, other = scaled(memory.lower_bound)
-    bound = bound if other == unit else f"{bound} {other}"
-    device = "" if alone else f"{memory.device} "
-    return f"{device}{peak} {unit}{budget} (lower bound {bound})"
 
 
 def _unknown(kind: str, name: str, known: Iterable[str], words: Iterable[str] = ()) -> ExplainError:

@@ -16,8 +16,9 @@ pipeline ocr
 from collections.abc import Iterable, Sequence
 from difflib import unified_diff
 
-from .explain import copies_text, explain, peak_text
+from .explain import explain
 from .plan import ModelSegment, OpSegment, PipelinePlan, Plan, Segment
+from .plan_text import copies_text, peak_text
 from .plan_walk import copies_of, segments_of
 from .policy_text import describe_batching, describe_segment
 
@@ -88,6 +89,7 @@ def _facts(segment: Segment) -> Sequence[tuple[str, str]]:
         batching = f"rows of a request up to {segment.group}" if segment.group > 1 else "batch off"
     return (
         ("batch", batching),
+        ("backend", segment.backend),
         ("device", segment.device),
         served,
         ("model", segment.model[:12]),

@@ -11,15 +11,11 @@ Literals stand where they are used; regions are indented below their node and en
 give (`-> %4 when %5`). Dimensions of one name that are not one size are told apart (`N`, `N'2`).
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from ..dsl.types import DimVar, DType, Type
-from ..stdlib.op import Literal
+from ..dsl.types import DimVar, Type
 from .batch_points import BatchPoint, batch_points, service_of
 from .dimensions import rename_dims
 from .graph import (
@@ -40,6 +36,7 @@ from .graph import (
     Value,
 )
 from .places import place_of
+from .plan_text import literal_text
 from .policy_text import describe_service
 from .stage_settings import calls_out, device_of, members_of, settings_of
 
@@ -227,27 +224,6 @@ def _heading(node: Node, index: int) -> str:
             return "and"
         case _:
             return ""
-
-
-def literal_text(literal: "Literal | np.generic", type: Type | None = None) -> str:
-    """Return a literal as the language would write it; long ones are shown by their type."""
-    match literal:
-        case None:
-            return "none"
-        case bool():
-            return "true" if literal else "false"
-        case int() | float():
-            return repr(literal)
-        case str() if len(literal) <= 40:
-            return json.dumps(literal, ensure_ascii=False)
-        case DType():
-            return literal.value
-        case tuple() if len(literal) <= 8:
-            return f"[{', '.join(literal_text(item) for item in literal)}]"
-        case np.ndarray() | np.generic() if np.size(literal) <= 8 and np.ndim(literal) <= 1:
-            return str(literal.tolist()).replace("True", "true").replace("False", "false")
-        case _:
-            return f"<{type}>" if type is not None else "<...>"
 
 
 def _aligned(lines: list[Line]) -> str:

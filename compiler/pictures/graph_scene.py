@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ..explain_graph import literal_text
 from ..graph import (
     Constant,
     Emit,
@@ -24,6 +23,7 @@ from ..graph import (
     Value,
 )
 from ..places import place_of
+from ..plan_text import literal_text
 from .scene import Card, Frame, Item, Look, Scene
 from .sketch import Part, Sketch, Words, shortened, types_of
 

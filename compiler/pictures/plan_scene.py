@@ -8,8 +8,6 @@ from typing import assert_never
 
 from ...dsl.types import Type
 from ...stdlib.op import Literal
-from ..explain import copies_text, peak_text
-from ..explain_graph import literal_text
 from ..plan import (
     Block,
     BranchStep,
@@ -30,6 +28,7 @@ from ..plan import (
     TransferStep,
     TryStep,
 )
+from ..plan_text import copies_text, literal_text, peak_text
 from ..plan_walk import copies_of, segments_of
 from ..policy_text import describe_batching, describe_pipeline, describe_segment
 from ..profile import Profile, gain_text, seconds_text

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from headrace.compiler.explain import ExplainError, explain, explain_plan, why_not
-from headrace.compiler.explain_graph import explain_graph, literal_text
+from headrace.compiler.explain_graph import explain_graph
 from headrace.compiler.graph import Check, Graph, Settings, StageSettings, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.memory import plan_memory
 from headrace.compiler.passes.place_transfers import PASS
 from headrace.compiler.plan import Declined, Place, Plan
+from headrace.compiler.plan_text import literal_text
 from headrace.compiler.policies import (
     Batching,
     Isolation,

@@ -1,0 +1,54 @@
+"""Literals and figures of plans as text, one way for explain, its differences and pictures."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..dsl.types import DType, Type
+from ..stdlib.op import Literal
+from .plan import MemoryPlan
+from .policy_text import scaled
+from .stage_settings import CPU
+
+
+def literal_text(literal: "Literal | np.generic", type: Type | None = None) -> str:
+    """Return a literal as the language would write it; long ones are shown by their type."""
+    match literal:
+        case None:
+            return "none"
+        case bool():
+            return "true" if literal else "false"
+        case int() | float():
+            return repr(literal)
+        case str() if len(literal) <= 40:
+            return json.dumps(literal, ensure_ascii=False)
+        case DType():
+            return literal.value
+        case tuple() if len(literal) <= 8:
+            return f"[{', '.join(literal_text(item) for item in literal)}]"
+        case np.ndarray() | np.generic() if np.size(literal) <= 8 and np.ndim(literal) <= 1:
+            return str(literal.tolist()).replace("True", "true").replace("False", "false")
+        case _:
+            return f"<{type}>" if type is not None else "<...>"
+
+
+def copies_text(devices: Iterable[str]) -> str:
+    """Return how many copies go to these devices, as `copies 1 in, 1 out`."""
+    copies = Counter(devices)
+    into = sum(count for device, count in copies.items() if device != CPU)
+    return f"copies {into} in, {copies[CPU]} out" if copies else "no copies"
+
+
+def peak_text(memory: MemoryPlan, *, alone: bool) -> str:
+    """Return peak, budget and lower bound; `alone` says that there is no other device."""
+    peak, unit = scaled(memory.peak)
+    budget = ""
+    if memory.budget is not None:
+        most, other = scaled(memory.budget)
+        budget = f" of {most}" if other == unit else f" of {most} {other}"
+    bound, other = scaled(memory.lower_bound)
+    bound = bound if other == unit else f"{bound} {other}"
+    device = "" if alone else f"{memory.device} "
+    return f"{device}{peak} {unit}{budget} (lower bound {bound})"
