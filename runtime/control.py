@@ -5,8 +5,6 @@
 
 from typing import TypeAlias, cast
 
-import numpy as np
-
 from ..compiler.plan import Check, Place
 from ..dsl.types import DimVar, TensorType, Type
 from ..stdlib.dtypes import to_numpy
@@ -14,7 +12,7 @@ from ..stdlib.op import Array, Item, Literal
 from .flow import Block, Flow, Group, Walk
 from .literals import empty_item
 from .request import Code, Fault
-from .rows import Rows, Value, scatter
+from .rows import Rows, Value, plain, scatter
 from .shapes import Bindings, failed
 
 Sizes: TypeAlias = tuple[tuple[DimVar, int, int], ...]
@@ -42,8 +40,8 @@ class Switch:
     def walk(self, slots: list[Rows], group: Group) -> Walk:
         subject = slots[self._subject]
         if group.count == 1 or subject.is_shared:
-            block = self._blocks[self._choose(subject.item(0))]
-            results = yield from block.run((), slots, group, None)
+            case = self._cases.get(plain(subject.item(0)), len(self._blocks) - 1)
+            results = yield from self._blocks[case].run((), slots, group, None)
         else:
             results = yield from self._split(subject, slots, group)
         for slot, column in zip(self._outputs, results, strict=True):
@@ -51,8 +49,9 @@ class Switch:
 
     def _split(self, subject: Rows, slots: list[Rows], group: Group) -> Flow:
         chosen: dict[int, list[int]] = {}
-        for row, value in enumerate(subject.items()):
-            chosen.setdefault(self._choose(value), []).append(row)
+        cases, other = self._cases, len(self._blocks) - 1
+        for row, value in enumerate(subject.plain()):
+            chosen.setdefault(cases.get(value, other), []).append(row)
         if len(chosen) == 1:
             return (yield from self._blocks[next(iter(chosen))].run((), slots, group, None))
         parts: list[tuple[list[int], list[Rows]]] = []
@@ -64,10 +63,6 @@ class Switch:
             scatter(group.count, [(rows, results[i]) for rows, results in parts])
             for i in range(len(self._outputs))
         ]
-
-    def _choose(self, value: Value) -> int:
-        plain = value if isinstance(value, str | bytes) else np.asarray(value).item()
-        return self._cases.get(plain, len(self._blocks) - 1)
 
 
 def _reversed(cases: tuple[tuple[Literal, ...], ...]) -> list[tuple[int, tuple[Literal, ...]]]:

@@ -86,6 +86,12 @@ class Rows:
             self._items = cast("list[Value]", list(cast("Any", self._leading())))
         return self._items * self.count if self._shared else self._items
 
+    def plain(self) -> list[Literal]:
+        """Return single values as Python has them: what is compared and looked up."""
+        if self._items is None and isinstance(self._stack, np.ndarray):
+            return cast("list[Literal]", self._stack.tolist())
+        return [plain(item) for item in self.items()]
+
     def stack(self, dtype: "np.dtype[Any] | None" = None) -> Tensor:  # Any: of any scalar
         """Return the rows as one tensor; raises ValueError when their shapes differ.
 
@@ -230,18 +236,41 @@ def merge(pieces: Sequence[Rows]) -> Rows:
     if len(pieces) == 1:
         return pieces[0]
     stacks = [piece.stack() for piece in pieces if piece.is_stacked]
-    alike = len(stacks) == len(pieces) and len({stack.shape[1:] for stack in stacks}) == 1
-    if alike and all(isinstance(stack, np.ndarray) for stack in stacks):
+    if len(stacks) == len(pieces) and _alike(stacks):
         return Rows.stacked(np.concatenate(cast("list[Array]", stacks)))
     return Rows.of([item for piece in pieces for item in piece.items()])
 
 
 def scatter(count: int, pieces: Sequence[tuple[Sequence[int], Rows]]) -> Rows:
-    """Join columns again whose rows go to these row numbers of a column of `count` rows."""
+    """Join columns again whose rows go to these row numbers of a column of `count` rows.
+
+    What is stacked alike becomes one tensor: a row at a time takes ten times as long."""
     if len(pieces) == 1:
         return pieces[0][1]
+    stacks = [column.stack() for _, column in pieces if column.is_stacked]
+    first = stacks[0] if len(stacks) == len(pieces) else None
+    if isinstance(first, np.ndarray) and _alike(stacks):
+        whole = np.empty((count, *first.shape[1:]), first.dtype)
+        for (rows, _), stack in zip(pieces, stacks, strict=True):
+            whole[np.asarray(rows, np.intp)] = cast("Array", stack)
+        return Rows.stacked(whole)
     items: list[Value] = [None] * count
     for rows, column in pieces:
         for row, item in zip(rows, column.items(), strict=True):
             items[row] = item
     return Rows.of(items)
+
+
+def plain(value: Value) -> Literal:
+    """Return a single value as Python has it."""
+    return value if isinstance(value, str | bytes) else np.asarray(value).item()
+
+
+def _alike(stacks: Sequence[Tensor]) -> bool:
+    """Whether all are arrays, with rows of one shape and type."""
+    first = stacks[0]
+    return all(
+        isinstance(stack, np.ndarray)
+        and (stack.shape[1:], stack.dtype) == (first.shape[1:], first.dtype)
+        for stack in stacks
+    )
