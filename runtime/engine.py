@@ -100,6 +100,7 @@ class Engine:
         self.plan = plan
         self.config = config or EngineConfig()
         self._clock = self.config.clock
+        self._loaded = self._clock()
         self._stages = Stages(plan, self.config.loading(), progress, shared)
         self.sequences = sequences if sequences is not None else self._sequences()
         self._pipelines = {
@@ -224,6 +225,8 @@ class Engine:
         inputs: Mapping[str, object],
         deadline: float | None = None,
         sequence: InSequence | None = None,
+        request: Request | None = None,
+        priority: int = 0,
     ) -> Iterator[dict[str, Item]]:
         """Answer in this thread, one response of a stream after the other, as they are asked for.
 
@@ -241,7 +244,8 @@ class Engine:
             deadline = pipeline.deadline(self._clock(), deadline)
         if sequence is not None or pipeline.sequences is not None:
             pipeline.require(sequence)
-        return self._stream(pipeline, columns, deadline, sequence)
+        told = pipeline.context(request, priority, deadline, self._clock)
+        return self._stream(pipeline, columns, deadline, sequence, told)
 
     def _stream(
         self,
@@ -249,11 +253,11 @@ class Engine:
         columns: list[Rows],
         deadline: float | None,
         sequence: InSequence | None,
+        told: Context | None,
     ) -> Iterator[dict[str, Item]]:
         tally, start = self._metrics.tally(), perf_counter()
         block, presenters = pipeline.wanted(None)
         inline = Inline(pipeline, tally, self._clock, deadline)
-        told = pipeline.context(None, 0, deadline, self._clock)
         with self._left:
             if self._closed:
                 raise EngineClosed
@@ -528,12 +532,19 @@ class Engine:
         return tuple(f"the workers of stage `{one}` are down" for one in self._stages.down())
 
     @property
+    def age(self) -> float:
+        """For how many seconds it has counted."""
+        return self._clock() - self._loaded
+
+    @property
     def metrics(self) -> Snapshot:
         """What has happened so far."""
         workers = self._workers
         waiting = () if workers is None else workers.pending()
         levels = () if workers is None else workers.by_level()
-        return with_caches(self._metrics.snapshot(waiting, levels), self._pipelines.values())
+        queued = () if workers is None else workers.queued()
+        counted = self._metrics.snapshot(waiting, levels, queued)
+        return with_caches(counted, self._pipelines.values())
 
     @property
     def shares(self) -> dict[str, Share]:

@@ -14,7 +14,7 @@ from .stdlib.op import Item
 
 Traced: TypeAlias = tuple[Record, Trace]
 
-OPTIONS = ("timeout", "outputs", "priority", "trace")
+OPTIONS = ("timeout", "outputs", "priority", "trace", "parameters", "id")
 
 _KEPT = 32  # types of results for different `outputs`
 

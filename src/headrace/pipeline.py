@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any, Literal, TypeVar, cast, overload
 from uuid import uuid4
 
+from .asked import request_id, request_parameters
 from .bound import Bound, Traced
 from .loaded import Loaded
 from .runtime.accept import show_signature
 from .runtime.observe.recording import Recording
 from .runtime.observe.trace import Trace
 from .runtime.record import Record
-from .runtime.request import EngineClosed, InSequence, RequestError
+from .runtime.request import EngineClosed, InSequence, Request, RequestError
 from .runtime.streams import Stream
 from .sequence import Sequence
 from .stdlib.op import Item
@@ -75,23 +76,35 @@ class Pipeline:
         timeout: Any = None,  # Any: as above
         outputs: Any = None,  # Any: likewise
         trace: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> Record | Traced:
         """Answer in this thread; raises Fault, and RequestError when the inputs do not fit.
 
         `timeout` in seconds from now; `outputs` names the results that are wanted, so that what
-        feeds only others does not run. With `trace` True the answer is a pair, of it and of a Trace
-        with every value and its times; a Fault has it too. An input that has the name of an option
-        is the input.
+        feeds only others does not run. `id`, `parameters` and `priority` are told to Python stages
+        that ask for the `Context` of their request. With `trace` True the answer is a pair, of it
+        and of a Trace with every value and its times; a Fault has it too. An input that has the
+        name of an option is the input.
         """
-        if timeout is None and outputs is None and trace is None:
+        if (
+            timeout is None
+            and outputs is None
+            and trace is None
+            and priority is None
+            and parameters is None
+            and id is None
+        ):
             bound = self._bound
             try:
                 return bound.record(bound.engine.run(bound.prepared, inputs).values())
             except EngineClosed:
                 if bound is self._bound:
                     raise
-        return self.call_in(None, inputs, timeout, outputs, trace)
+        request = self.told(inputs, parameters, id)
+        return self.call_in(None, inputs, timeout, outputs, trace, priority, request)
 
     @overload
     def submit(
@@ -130,6 +143,8 @@ class Pipeline:
         outputs: Any = None,  # Any: likewise
         priority: Any = None,  # Any: likewise
         trace: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> "Future[Any]":  # Any: a Record, or with `trace` a pair of it and a Trace
         """Answer in a worker thread; rows of different requests meet where the schedule says so.
@@ -137,7 +152,8 @@ class Pipeline:
         `priority` 1 is the highest and the default. Raises at once what a call would raise before
         it runs, and Fault OVERLOADED when too many wait.
         """
-        return self.submit_in(None, inputs, timeout, outputs, priority, trace)
+        request = self.told(inputs, parameters, id)
+        return self.submit_in(None, inputs, timeout, outputs, priority, trace, request)
 
     @overload
     async def aio(
@@ -176,10 +192,13 @@ class Pipeline:
         outputs: Any = None,  # Any: likewise
         priority: Any = None,  # Any: likewise
         trace: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> Record | Traced:
         """As `submit`, awaited; cancelling the awaiting task cancels the request."""
-        pending = self.submit_in(None, inputs, timeout, outputs, priority, trace)
+        request = self.told(inputs, parameters, id)
+        pending = self.submit_in(None, inputs, timeout, outputs, priority, trace, request)
         return await asyncio.wrap_future(pending)
 
     @overload
@@ -211,6 +230,9 @@ class Pipeline:
         *,
         timeout: Any = None,  # Any: as in a call
         trace: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> Iterator[Record] | tuple[Iterator[Record], Trace]:
         """Answer in this thread, with one record for each `emit`, made when it is asked for.
@@ -219,7 +241,8 @@ class Pipeline:
         With `trace` True it is a pair, of the records and of a Trace that grows as they are read.
         """
         recording = self.recording(inputs, trace)
-        records = self.stream_in(None, inputs, timeout, recording)
+        request = self.told(inputs, parameters, id)
+        records = self.stream_in(None, inputs, timeout, recording, priority, request)
         return records if recording is None else (records, Trace(recording))
 
     def stream_in(
@@ -228,13 +251,17 @@ class Pipeline:
         inputs: dict[str, Any],  # Any: values that the signature checks
         timeout: Any,  # Any: as in a call
         recording: Recording | None,
+        priority: Any = None,  # Any: likewise
+        request: Request | None = None,
     ) -> Iterator[Record]:
         """Answer a request, of a sequence or of none, one record after the other."""
-        timeout, _, _, _ = self._options(inputs, timeout, None, None, None)
+        timeout, _, priority, _ = self._options(inputs, timeout, None, priority, None)
 
         def start(bound: Bound) -> Iterator[Record]:
             deadline, engine = bound.deadline(timeout), bound.engine
-            emitted = engine.stream(bound.ready(engine, recording), inputs, deadline, sequence)
+            emitted = engine.stream(
+                bound.ready(engine, recording), inputs, deadline, sequence, request, priority or 0
+            )
             return (bound.record(one.values()) for one in emitted)
 
         return self._started(sequence, start)
@@ -272,6 +299,8 @@ class Pipeline:
         timeout: Any = None,  # Any: as in a call
         priority: Any = None,  # Any: likewise
         trace: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> AsyncGenerator[Record] | tuple[AsyncGenerator[Record], Trace]:
         """As `stream`, in worker threads, for `async for`.
@@ -280,7 +309,8 @@ class Pipeline:
         iterator is closed.
         """
         recording = self.recording(inputs, trace)
-        records = self.aio_stream_in(None, inputs, timeout, priority, recording)
+        request = self.told(inputs, parameters, id)
+        records = self.aio_stream_in(None, inputs, timeout, priority, recording, request)
         return records if recording is None else (records, Trace(recording))
 
     async def aio_stream_in(
@@ -290,6 +320,7 @@ class Pipeline:
         timeout: Any,  # Any: as in a call
         priority: Any,  # Any: likewise
         recording: Recording | None,
+        request: Request | None = None,
     ) -> AsyncGenerator[Record]:
         """Answer a request, of a sequence or of none, in worker threads, for `async for`."""
         timeout, _, priority, _ = self._options(inputs, timeout, None, priority, None)
@@ -305,6 +336,7 @@ class Pipeline:
                 deadline=bound.deadline(timeout),
                 priority=priority or 0,
                 sequence=sequence,
+                request=request,
             )
 
         opened = self._started(sequence, start)
@@ -345,16 +377,20 @@ class Pipeline:
         timeout: Any,  # Any: as in a call
         outputs: Any,  # Any: likewise
         trace: Any,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        request: Request | None = None,
     ) -> Record | Traced:
         """Answer a request, of a sequence or of none, in this thread."""
-        timeout, outputs, _, trace = self._options(inputs, timeout, outputs, None, trace)
+        timeout, outputs, priority, trace = self._options(inputs, timeout, outputs, priority, trace)
         wanted = None if outputs is None else _names(outputs)
 
         def start(bound: Bound) -> Record | Traced:
             deadline, engine = bound.deadline(timeout), bound.engine
             recording = bound.recording() if trace else None
             prepared = bound.ready(engine, recording)
-            answer = engine.run(prepared, inputs, wanted, deadline, sequence)
+            answer = engine.run(
+                prepared, inputs, wanted, deadline, sequence, request, priority or 0
+            )
             if recording is None:
                 return bound.make(wanted, answer)
             return bound.traced(wanted, Trace(recording), answer)
@@ -369,6 +405,7 @@ class Pipeline:
         outputs: Any,  # Any: likewise
         priority: Any,  # Any: likewise
         trace: Any,  # Any: likewise
+        request: Request | None = None,
     ) -> "Future[Any]":  # Any: a Record, or with `trace` a pair of it and a Trace
         """Answer a request, of a sequence or of none, in a worker thread."""
         timeout, outputs, priority, trace = self._options(inputs, timeout, outputs, priority, trace)
@@ -390,9 +427,26 @@ class Pipeline:
                 deadline=bound.deadline(timeout),
                 priority=priority or 0,
                 sequence=sequence,
+                request=request,
             )
 
         return self._started(sequence, start)
+
+    def told(
+        self,
+        inputs: dict[str, Any],  # Any: values that the signature checks
+        parameters: Any,  # Any: as in a call
+        id: Any,  # Any: likewise
+    ) -> Request | None:
+        """Return what Python stages are told of a request; None where nothing was said."""
+        if parameters is None and id is None:
+            return None
+        own = self._bound.own
+        if "parameters" in own and parameters is not None:
+            inputs["parameters"], parameters = parameters, None
+        if "id" in own and id is not None:
+            inputs["id"], id = id, None
+        return Request(self.__name__, {}, request_id(id), parameters=request_parameters(parameters))
 
     def recording(
         self,
@@ -450,7 +504,7 @@ class Pipeline:
             return timeout, outputs, priority, _flag(trace)
         given = {"timeout": timeout, "outputs": outputs, "priority": priority, "trace": trace}
         for name in own:
-            if given[name] is not None:
+            if given.get(name) is not None:
                 inputs[name] = given[name]
                 given[name] = None
         return given["timeout"], given["outputs"], given["priority"], _flag(given["trace"])

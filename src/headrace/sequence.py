@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .runtime.observe.recording import Recording
 from .runtime.observe.trace import Trace
 from .runtime.record import Record
-from .runtime.request import InSequence
+from .runtime.request import InSequence, Request
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline
@@ -39,13 +39,17 @@ class Sequence:
         timeout: Any = None,  # Any: an input of that name may be of any type
         outputs: Any = None,  # Any: likewise
         trace: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: values that the signature checks
     ) -> Any:  # Any: a Record, or with `trace` True a pair of it and a Trace
         """Answer in this thread, once earlier calls are done; raises Fault.
 
         A call that fails leaves the state as it was.
         """
-        return self._call(self._next(), inputs, timeout, outputs, trace)
+        request = self._pipeline.told(inputs, parameters, id)
+        return self._call(self._next(), inputs, timeout, outputs, trace, priority, request)
 
     def last(
         self,
@@ -53,10 +57,15 @@ class Sequence:
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
         trace: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> Any:  # Any: a Record, or with `trace` True a pair of it and a Trace
         """Answer as a call, for the last time: then nothing is kept, and the next begins anew."""
-        answer = self._call(replace(self._next(), end=True), inputs, timeout, outputs, trace)
+        request = self._pipeline.told(inputs, parameters, id)
+        point = replace(self._next(), end=True)
+        answer = self._call(point, inputs, timeout, outputs, trace, priority, request)
         self._begun = False
         return answer
 
@@ -67,12 +76,17 @@ class Sequence:
         outputs: Any = None,  # Any: likewise
         priority: Any = None,  # Any: likewise
         trace: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> "Future[Any]":  # Any: as of a call
         """Answer in a worker thread, once earlier calls are done."""
+        request = self._pipeline.told(inputs, parameters, id)
         point = self._next()
         try:
-            pending = self._pipeline.submit_in(point, inputs, timeout, outputs, priority, trace)
+            pending = self._pipeline.submit_in(
+                point, inputs, timeout, outputs, priority, trace, request
+            )
         except Exception:
             self._begun &= not point.start
             raise
@@ -87,11 +101,19 @@ class Sequence:
         outputs: Any = None,  # Any: likewise
         priority: Any = None,  # Any: likewise
         trace: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> Any:  # Any: as of a call
         """As `submit`, awaited; cancelling the awaiting task cancels the request."""
         pending = self.submit(
-            timeout=timeout, outputs=outputs, priority=priority, trace=trace, **inputs
+            timeout=timeout,
+            outputs=outputs,
+            priority=priority,
+            trace=trace,
+            parameters=parameters,
+            id=id,
+            **inputs,
         )
         return await asyncio.wrap_future(pending)
 
@@ -100,6 +122,9 @@ class Sequence:
         *,
         timeout: Any = None,  # Any: as in a call
         trace: Any = None,  # Any: likewise
+        priority: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> Any:  # Any: records, or with `trace` True a pair of them and a Trace
         """Answer in this thread, with one record for each `emit`, made when it is asked for.
@@ -108,7 +133,8 @@ class Sequence:
         state.
         """
         recording = self._pipeline.recording(inputs, trace)
-        records = self._stream(inputs, timeout, recording)
+        request = self._pipeline.told(inputs, parameters, id)
+        records = self._stream(inputs, timeout, recording, priority, request)
         return records if recording is None else (records, Trace(recording))
 
     def _stream(
@@ -116,10 +142,14 @@ class Sequence:
         inputs: dict[str, Any],  # Any: values that the signature checks
         timeout: Any,  # Any: as in a call
         recording: Recording | None,
+        priority: Any,  # Any: likewise
+        request: Request | None,
     ) -> Iterator[Record]:
         point = self._next()
         try:
-            yield from self._pipeline.stream_in(point, inputs, timeout, recording)
+            yield from self._pipeline.stream_in(
+                point, inputs, timeout, recording, priority, request
+            )
         except BaseException:
             self._begun &= not point.start
             raise
@@ -130,11 +160,14 @@ class Sequence:
         timeout: Any = None,  # Any: as in a call
         priority: Any = None,  # Any: likewise
         trace: Any = None,  # Any: likewise
+        parameters: Any = None,  # Any: likewise
+        id: Any = None,  # Any: likewise
         **inputs: Any,  # Any: likewise
     ) -> Any:  # Any: as of `stream`
         """As `stream`, in worker threads, for `async for`."""
         recording = self._pipeline.recording(inputs, trace)
-        records = self._aio_stream(inputs, timeout, priority, recording)
+        request = self._pipeline.told(inputs, parameters, id)
+        records = self._aio_stream(inputs, timeout, priority, recording, request)
         return records if recording is None else (records, Trace(recording))
 
     async def _aio_stream(
@@ -143,9 +176,10 @@ class Sequence:
         timeout: Any,  # Any: as in a call
         priority: Any,  # Any: likewise
         recording: Recording | None,
+        request: Request | None,
     ) -> AsyncIterator[Record]:
         point = self._next()
-        records = self._pipeline.aio_stream_in(point, inputs, timeout, priority, recording)
+        records = self._pipeline.aio_stream_in(point, inputs, timeout, priority, recording, request)
         try:
             async with aclosing(records):
                 async for record in records:
@@ -176,9 +210,11 @@ class Sequence:
         timeout: Any,  # Any: as in a call
         outputs: Any,  # Any: likewise
         trace: Any,  # Any: likewise
+        priority: Any,  # Any: likewise
+        request: Request | None,
     ) -> Any:  # Any: as of a call
         try:
-            return self._pipeline.call_in(point, inputs, timeout, outputs, trace)
+            return self._pipeline.call_in(point, inputs, timeout, outputs, trace, priority, request)
         except Exception:
             self._begun &= not point.start
             raise

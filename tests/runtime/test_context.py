@@ -1,14 +1,15 @@
 """What a Python stage is told of the request that it serves, wherever and with whom it runs."""
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import headrace
-from headrace import Context
+from headrace import Context, Record
 from headrace.runtime.check_batch import check_batch
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import InSequence, Request
@@ -234,6 +235,29 @@ def test_a_caller_in_python_who_says_nothing_more_has_a_context_that_says_so(
         assert app.urgent(x=1.0, timeout=50).said == "//2/50 s"
         assert app.urgent.submit(x=1.0, priority=1).result(20).said == "//1/100 s"
         assert [one.said for one in app.told.stream(x=1.0)] == ["//0/no limit"] * 2
+
+
+def test_a_caller_in_python_says_the_same_however_it_calls(plan: headrace.CompiledPlan) -> None:
+    async def all_of(records: AsyncIterator[Record]) -> list[str]:
+        return [one.said async for one in records]
+
+    said: dict[str, Any] = {"id": "k7", "parameters": {"lang": "fr", "n": 2}, "priority": 1}
+    expected = "k7/lang=fr,n=2/1/100 s"
+    emitted = ["k7/lang=fr,n=2/1/no limit"] * 2
+    with headrace.load(plan) as app:
+        assert app.urgent(x=1.0, **said).said == expected
+        assert app.urgent.submit(x=1.0, **said).result(20).said == expected
+        assert asyncio.run(app.urgent.aio(x=1.0, **said)).said == expected
+        assert [one.said for one in app.told.stream(x=1.0, **said)] == emitted
+        assert asyncio.run(all_of(app.told.aio_stream(x=1.0, **said))) == emitted
+        with app.kept.sequence() as calls:
+            assert calls(x=1.0, **said).said == emitted[0]
+            assert calls.submit(x=1.0, **said).result(20).said == emitted[0]
+            assert calls.last(x=1.0, **said).said == emitted[0]
+        with pytest.raises(TypeError, match="parameters are bools"):
+            app.urgent(x=1.0, parameters={"lang": ["fr"]})
+        with pytest.raises(TypeError, match="the id of a request is a text"):
+            app.urgent.submit(x=1.0, id=7)
 
 
 def test_a_context_cannot_be_changed_by_a_stage() -> None:
