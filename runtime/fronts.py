@@ -55,7 +55,7 @@ class Fronts:
     def __init__(self, service: Service, config: ServerConfig, server_version: str) -> None:
         """Raises OSError when a port is taken."""
         self._config, self._until = config, 0.0
-        operations = all_operations(server_version)
+        operations = all_operations(server_version, config.name)
         self._methods = (
             inference_methods(service, operations)
             | health_methods(service)

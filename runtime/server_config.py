@@ -7,6 +7,7 @@ from enum import Enum
 from .access import DEFAULT, Policy
 from .extras import Labels
 from .protocols.limits import Limits
+from .protocols.metadata import SERVER_NAME
 from .regions import RegionsConfig
 
 
@@ -36,7 +37,8 @@ class ServerConfig:
     have to end when the server stops. `version` is that of engines served without a repository.
     `policy` says who may do what. `regions` is memory that is shared with clients, where the policy
     lets them; None is none. Headers whose lower-case names match `forwarded` are parameters of a
-    request. `labels` are the names of classes, by model and output.
+    request. `labels` are the names of classes, by model and output. `name` is what the server says
+    that it is called.
     """
 
     host: str = "127.0.0.1"
@@ -53,3 +55,4 @@ class ServerConfig:
     regions: RegionsConfig | None = None
     forwarded: "re.Pattern[str] | None" = None
     labels: Labels = field(default_factory=dict[str, dict[str, tuple[str, ...]]])
+    name: str = SERVER_NAME

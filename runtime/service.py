@@ -24,7 +24,7 @@ from .protocols.names import shown
 from .regions import Regions
 from .repository.repository import Repository
 from .repository.route import Served
-from .request import Code, EngineClosed, Fault, Request, RequestError, Response
+from .request import Code, EngineClosed, Fault, Request, Response
 from .streams import Stream
 
 _LOG = logging.getLogger(__name__)
@@ -164,8 +164,6 @@ class Service:
         version: str = "",
     ) -> Stream[bytes]:
         """Start a request to a stream; `make` encodes each response, `notify` tells of one."""
-        if request.outputs is not None:
-            raise RequestError(f"what `{model.name}` emits comes whole: name no outputs")
 
         def start(chosen: Served) -> Stream[bytes]:
             prepared = chosen.prepared
@@ -174,7 +172,7 @@ class Service:
             return chosen.engine.open_stream(
                 prepared,
                 request.inputs,
-                lambda outputs: make(chosen.model, outputs),
+                lambda outputs: make(chosen.model, _wanted(outputs, request.outputs)),
                 notify,
                 deadline=request.deadline,
                 priority=request.priority,
@@ -227,6 +225,11 @@ def _begin(chosen: Served, request: Request) -> Mapping[str, Item] | Future[Resp
             request.priority,
         )
     return engine.submit(request)
+
+
+def _wanted(outputs: dict[str, Item], names: tuple[str, ...] | None) -> dict[str, Item]:
+    """Return of what was emitted what was asked for, in that order."""
+    return outputs if names is None else {name: outputs[name] for name in names}
 
 
 def explain(error: BaseException, request_id: str = "") -> Fault:

@@ -186,7 +186,7 @@ def _stream_infer(
     try:
         asked = _decoded(service, payload, remaining, headers)
         if is_decoupled(asked.model):
-            return _responses(service, asked.model, asked.request, asked.version)
+            return _responses(service, asked)
         outcome = _begun(service, asked, _in_stream)
     except CallError as error:
         return _error_in_stream(error)
@@ -203,11 +203,16 @@ def _stream_infer(
     return Pending(begun.future, finish)
 
 
-def _responses(service: Service, model: Model, request: Request, version: str) -> Responses:
+def _responses(service: Service, asked: _Asked) -> Responses:
     """Return what a pipeline that is a stream will answer."""
+    model, version, request, deliveries = asked
+    try:
+        deliveries.refuse_places()
+    except Exception as error:
+        raise call_error(explain(error, request.id), request.id) from error
 
     def encode(answering: Model, outputs: Mapping[str, Item]) -> bytes:
-        response = encode_response(answering, request.id, outputs)
+        response = encode_response(answering, request.id, outputs, deliveries)
         return one_of_stream(response, final=False).SerializeToString()
 
     def end(error: Exception | None) -> bytes | None:

@@ -5,8 +5,10 @@ from typing import Final, NamedTuple
 
 from ..extras import NO_EXTRAS, Extras
 from ..regions import Place
+from ..request import RequestError
 from .ext.classification import classified
 from .models import Model
+from .names import shown
 from .raw import write_raw
 from .results import WireTensor
 
@@ -47,6 +49,15 @@ class Deliveries:
         labels = self._extras.labels.get(model.name, {}).get(tensor.name, ())
         batched = model.pipeline.batch is not None
         return classified(tensor, delivery.classes, labels, batched)
+
+    def refuse_places(self) -> None:
+        """Refuse to put outputs anywhere, of what answers more than once: the next one would be
+        where nobody has read the last."""
+        for name, delivery in (self.asked or {}).items():
+            if delivery.place is not None:
+                raise RequestError(
+                    f"output {shown(name)} comes more than once, and cannot be put in shared memory"
+                )
 
     def place(self, tensor: WireTensor, place: Place) -> Mapping[str, str | int]:
         """Put a tensor where it was asked for, and return the parameters that say so."""

@@ -10,9 +10,9 @@ SERVER_NAME = "headrace"
 PLATFORM = "headrace"
 
 
-def server_metadata(version: str, names: Sequence[str]) -> dict[str, Any]:  # Any: JSON
+def server_metadata(name: str, version: str, names: Sequence[str]) -> dict[str, Any]:  # Any: JSON
     """Return the server's name, version and the names of the extensions that it serves."""
-    return {"name": SERVER_NAME, "version": version, "extensions": list(names)}
+    return {"name": name, "version": version, "extensions": list(names)}
 
 
 def model_metadata(model: Model, versions: Sequence[str] = ()) -> dict[str, Any]:  # Any: JSON

@@ -4,24 +4,22 @@ Both front ends make their methods and routes of this table, and ask the policy 
 kind: what is not in it is not served.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..access import Access, Caller
-from ..request import Code, Fault
 from ..service import Service
 from .ext import extensions, operations
 from .ext.model_configuration import model_config
-from .metadata import model_metadata, server_metadata
+from .metadata import SERVER_NAME, model_metadata, server_metadata
 from .openapi import openapi
 from .operation import Arguments, Operation, of_model, text
 
 
-def all_operations(version: str) -> tuple[Operation, ...]:
-    """Return all of them. `version` is the server's, for its metadata."""
+def all_operations(version: str, name: str = SERVER_NAME) -> tuple[Operation, ...]:
+    """Return all of them. `version` and `name` are the server's, for its metadata."""
 
     def metadata(service: Service, _: Arguments, __: Caller) -> Any:  # Any: JSON
-        return server_metadata(version, extensions(service))
+        return server_metadata(name, version, extensions(service))
 
     def document(service: Service, _: Arguments, __: Caller) -> Any:  # Any: JSON
         return openapi(table, version, service.policy)
@@ -77,10 +75,6 @@ def all_operations(version: str) -> tuple[Operation, ...]:
         Operation("ModelInfer", Access.INFER, "Run a model", of_model("POST", "/infer")),
         Operation("ModelStreamInfer", Access.INFER, "Run models, any number of times"),
         *operations(),
-        *(
-            Operation(name, Access.MEMORY, "Not served", routes, _no_cuda)
-            for name, routes in _CUDA.items()
-        ),
         Operation("", Access.READ, "This document", (("GET", "/v2/openapi.json"),), document),
     )
     return table
@@ -89,21 +83,3 @@ def all_operations(version: str) -> tuple[Operation, ...]:
 def _model_metadata(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
     model = service.find(text(asked, "name"), text(asked, "version"))
     return model_metadata(model, service.versions(model.name))
-
-
-# Known, so that asking for them says what they are and not that there is no such thing.
-_CUDA: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "CudaSharedMemoryStatus": (
-        ("GET", "/v2/cudasharedmemory/status"),
-        ("GET", "/v2/cudasharedmemory/region/{name}/status"),
-    ),
-    "CudaSharedMemoryRegister": (("POST", "/v2/cudasharedmemory/region/{name}/register"),),
-    "CudaSharedMemoryUnregister": (
-        ("POST", "/v2/cudasharedmemory/unregister"),
-        ("POST", "/v2/cudasharedmemory/region/{name}/unregister"),
-    ),
-}
-
-
-def _no_cuda(_: Service, __: Arguments, ___: Caller) -> None:
-    raise Fault(Code.UNSUPPORTED, "the extension cuda_shared_memory is not served")

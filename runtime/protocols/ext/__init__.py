@@ -6,6 +6,7 @@ sequence              requests whose pipeline keeps state from one to the next
 binary_tensor_data    raw tensors behind the JSON of an HTTP body
 classification        the highest values of an output, with their labels
 system_shared_memory  tensors that lie in memory which client and server share
+cuda_shared_memory    the same of a GPU, which is not served
 decoupled             models that answer a request any number of times
 model_configuration   what a pipeline is, in the words of the protocol
 model_repository      what there is to be served; loading and unloading

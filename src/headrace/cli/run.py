@@ -104,6 +104,9 @@ def _arguments(parser: ArgumentParser) -> None:
         help="what requests in flight have to end when it stops; default: 30",
     )
     _permissions.add_arguments(parser)
+    parser.add_argument(
+        "--name", default="headrace", help="what the server says it is called; default: headrace"
+    )
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
     parser.add_argument("--workers", type=_count, metavar="N", help="default: one a core")
     parser.add_argument(
@@ -298,6 +301,7 @@ def _config(arguments: Namespace) -> "ServerConfig":
         regions=_permissions.regions(arguments),
         forwarded=arguments.forward_headers,
         labels=_permissions.labels(arguments),
+        name=arguments.name,
     )
 
 
