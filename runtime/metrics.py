@@ -7,11 +7,15 @@ Counters only grow. Times are in seconds.
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from .request import Dropped, Fault
+
+_RECENT = 64
+"""Executions of a stage, of each thread, of which the time is known one by one."""
 
 Key = TypeVar("Key", int, str, tuple[str, str])
 Number = TypeVar("Number", int, float)
@@ -22,9 +26,9 @@ Counts = TypeVar("Counts", "StageCounts", "PipelineCounts")
 class StageCell:
     """One thread's counts of one stage."""
 
-    __slots__ = ("compute", "executions", "mixed", "padded", "queue", "rows", "sizes")
+    __slots__ = ("compute", "executions", "mixed", "padded", "queue", "recent", "rows", "sizes")
 
-    def __init__(self) -> None:
+    def __init__(self, recent: int | None = _RECENT) -> None:
         self.executions = 0
         self.rows = 0
         self.compute = 0.0
@@ -32,12 +36,14 @@ class StageCell:
         self.mixed = 0
         self.padded = 0
         self.sizes: dict[int, int] = {}
+        self.recent: deque[float] = deque(maxlen=recent)
 
     def record(self, rows: int, seconds: float) -> None:
         """Count one execution."""
         self.executions += 1
         self.rows += rows
         self.compute += seconds
+        self.recent.append(seconds)
         sizes = self.sizes
         sizes[rows] = sizes.get(rows, 0) + 1
 
@@ -50,6 +56,7 @@ class StageCell:
         self.mixed += other.mixed
         self.padded += other.padded
         _add(self.sizes, other.sizes)
+        self.recent.extend(list(other.recent))  # a copy, as that thread may go on meanwhile
 
 
 class PipelineCell:
@@ -59,6 +66,7 @@ class PipelineCell:
     __slots__ = (
         "dropped",
         "duration",
+        "failed_at",
         "failures",
         "fallbacks",
         "queue",
@@ -76,6 +84,7 @@ class PipelineCell:
         self.failures: dict[str, int] = {}
         self.fallbacks: dict[tuple[str, str], int] = {}
         self.dropped: dict[str, int] = {}
+        self.failed_at: dict[tuple[str, str], int] = {}
 
     def count_rows(self, rows: int, seconds: float) -> None:
         """Note of a successful request, counted apart, that it had so many rows."""
@@ -92,8 +101,11 @@ class PipelineCell:
         self.fallbacks[place, code] = self.fallbacks.get((place, code), 0) + 1
 
     def end(self, fault: Fault) -> None:
-        """Count one failed request, and where it was given up if it was."""
+        """Count one failed request, at which stage it did, and whether it was given up there."""
         self.fail(fault.code.value)
+        if fault.stage is not None:
+            key = fault.stage, fault.code.value
+            self.failed_at[key] = self.failed_at.get(key, 0) + 1
         if isinstance(fault, Dropped):
             stage = fault.stage or ""
             self.dropped[stage] = self.dropped.get(stage, 0) + 1
@@ -112,6 +124,7 @@ class PipelineCell:
         _add(self.failures, other.failures)
         _add(self.fallbacks, other.fallbacks)
         _add(self.dropped, other.dropped)
+        _add(self.failed_at, other.failed_at)
 
 
 class Tally:
@@ -120,10 +133,10 @@ class Tally:
 
     __slots__ = ("inside", "pipelines", "stages")
 
-    def __init__(self, pipelines: int, stages: int) -> None:
+    def __init__(self, pipelines: int, stages: int, recent: int | None = _RECENT) -> None:
         self.inside = 0
         self.pipelines = [PipelineCell() for _ in range(pipelines)]
-        self.stages = [StageCell() for _ in range(stages)]
+        self.stages = [StageCell(recent) for _ in range(stages)]
 
     def add(self, other: "Tally") -> None:
         """Count what another thread has counted, which may go on meanwhile."""
@@ -145,7 +158,8 @@ class StageCounts:
     one request; `padded` counts rows that were filled up; `sizes` maps a batch size to its number
     of executions. An op or a function that takes one item at a time counts one execution for all
     rows of a request. Of a stage with a cache `cache_hits` are rows that were not run because
-    their results were kept, `cache_misses` those that were."""
+    their results were kept, `cache_misses` those that were. `recent` are the seconds that its
+    latest executions took, in no order; `waiting` are the rows in its queue at this moment."""
 
     name: str
     executions: int = 0
@@ -157,6 +171,8 @@ class StageCounts:
     padded: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    recent: tuple[float, ...] = ()
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +181,8 @@ class PipelineCounts:
     spent waiting to start; `failures` maps a code to its count, `fallbacks` the place
     of a `try` and the code of the fault to the rows that went to its `else`. `dropped` counts
     requests given up before their deadline, as they could not have been answered by then, by the
-    stage that they waited for ("" before they were started). `rows` are successful requests by
+    stage that they waited for ("" before they were started); `failed_at` counts those that failed
+    at a stage, by its name and their code. `rows` are successful requests by
     their rows, where those were not one, and `row_seconds` the time of them. Of this moment are
     `pending`, those that wait to start, and `levels`, those that were submitted and have no outcome
     yet, by priority level."""
@@ -183,6 +200,7 @@ class PipelineCounts:
     dropped: dict[str, int] = field(default_factory=dict[str, int])
     rows: dict[int, int] = field(default_factory=dict[int, int])
     row_seconds: dict[int, float] = field(default_factory=dict[int, float])
+    failed_at: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
     @property
     def in_flight(self) -> int:
@@ -253,10 +271,13 @@ class Metrics:
             return sum(tally.inside for _, tally in self._tallies)
 
     def snapshot(
-        self, pending: Sequence[int] = (), levels: Sequence[dict[int, int]] = ()
+        self,
+        pending: Sequence[int] = (),
+        levels: Sequence[dict[int, int]] = (),
+        queued: Sequence[int] = (),
     ) -> Snapshot:
         """Add up what all threads have counted; the engine fills in what is of this moment."""
-        total = self._tally()
+        total = self._tally(None)
         with self._lock:
             self._let_go()
             tallies = [tally for _, tally in self._tallies]
@@ -265,13 +286,14 @@ class Metrics:
             total.add(tally)
         waiting = list(pending) or [0] * len(self._pipelines)
         flying = list(levels) or [{} for _ in self._pipelines]
+        lines = list(queued) or [0] * len(self._stages)
         return Snapshot(
             tuple(map(_pipeline, self._pipelines, total.pipelines, waiting, flying)),
-            tuple(map(_stage, self._stages, total.stages)),
+            tuple(map(_stage, self._stages, total.stages, lines)),
         )
 
-    def _tally(self) -> Tally:
-        return Tally(len(self._pipelines), len(self._stages))
+    def _tally(self, recent: int | None = _RECENT) -> Tally:
+        return Tally(len(self._pipelines), len(self._stages), recent)
 
     def _let_go(self) -> None:
         """Keep of threads that have ended no more than what they have counted, all together. The
@@ -299,10 +321,11 @@ def _pipeline(
         dropped=cell.dropped,
         rows=cell.rows,
         row_seconds=cell.row_seconds,
+        failed_at=cell.failed_at,
     )
 
 
-def _stage(name: str, cell: StageCell) -> StageCounts:
+def _stage(name: str, cell: StageCell, waiting: int) -> StageCounts:
     return StageCounts(
         name,
         cell.executions,
@@ -312,6 +335,8 @@ def _stage(name: str, cell: StageCell) -> StageCounts:
         cell.mixed,
         cell.sizes,
         cell.padded,
+        recent=tuple(cell.recent),
+        waiting=waiting,
     )
 
 

@@ -84,6 +84,7 @@ class Scheduler:
         """`resources` are how many units there are of what stages need, where that is said."""
         self.in_flight = 0
         self.started = 0
+        self._stages = len(stages)
         self._handed: deque[Task] = deque()
         self._over: deque[End] = deque()
         self._parked: set[Task] = set()
@@ -123,6 +124,10 @@ class Scheduler:
     def by_level(self) -> list[dict[int, int]]:
         """Return how many requests of each pipeline, by priority level, have no outcome yet."""
         return [dict(levels) for levels in self._levels]
+
+    def queued(self) -> list[int]:
+        """Return how many rows wait for each stage."""
+        return [self._queues.waiting(stage) for stage in range(self._stages)]
 
     def spare(self, idle: int) -> bool:
         """Whether one of the `idle` workers would take a request that came now."""

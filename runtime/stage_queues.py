@@ -121,6 +121,11 @@ class StageQueues:
         queue.running -= 1
         self._units.give(queue.needs)
 
+    def waiting(self, stage: int) -> int:
+        """Return how many rows wait for a stage, by its number."""
+        queue = self._queues.get(stage)
+        return 0 if queue is None else queue.batcher.rows
+
     def next_due(self, now: float) -> float | None:
         """Return when a batch will be ready that is not ready yet; None when none waits."""
         times = [

@@ -70,6 +70,11 @@ class Workers:
         with self._lock:
             return self._scheduler.by_level()
 
+    def queued(self) -> list[int]:
+        """Return how many rows wait for each stage."""
+        with self._lock:
+            return self._scheduler.queued()
+
     def admit(self, task: Task, opening: Stage | None = None) -> None:
         """Take in a request; raises Fault when there is no room or no service. `opening` is the
         stage at which its walk begins.

@@ -39,7 +39,8 @@ def total(snapshots: Iterable[tuple[str, Snapshot]], before: Totals | None = Non
 def closed(snapshot: Snapshot) -> Snapshot:
     """Return what an engine leaves behind: nothing waits there any more."""
     rest = tuple(replace(one, pending=0, levels={}) for one in snapshot.pipelines)
-    return Snapshot(rest, snapshot.stages)
+    stages = tuple(replace(one, waiting=0, recent=()) for one in snapshot.stages)
+    return Snapshot(rest, stages)
 
 
 def added(one: Counts, other: Counts) -> Counts:
