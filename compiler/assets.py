@@ -55,8 +55,8 @@ class Asset:
     weak: bool = False
 
 
-def locate(location: str, directory: Path) -> Path:
-    """Return the path of a file; raises Missing."""
+def locate(location: str, directory: Path, *, folders: bool = False) -> Path:
+    """Return the path of a file, or with `folders` of either; raises Missing."""
     if "://" in location:
         help = "download it, and write where it is"
         raise Missing(f"`{location}` is an address, and files are read from this machine", help)
@@ -64,6 +64,8 @@ def locate(location: str, directory: Path) -> Path:
         path = _in_package(location.removeprefix(PACKAGE_PREFIX))
     else:
         path = directory / location
+    if location and folders and _is(Path.is_dir, path):
+        return path
     if not location or _is(Path.is_dir, path):
         raise Missing(
             f"`{location}` is a folder, and a file is wanted" if location else "no file is named"

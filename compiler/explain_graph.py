@@ -38,7 +38,7 @@ from .graph import (
 from .places import place_of
 from .plan_text import literal_text
 from .policy_text import describe_service
-from .stage_settings import calls_out, device_of, members_of, settings_of
+from .stage_settings import backend_of, calls_out, device_of, members_of, settings_of
 
 WIDEST = 44  # columns; longer cells push the rest of their line to the right
 INDENT = "    "
@@ -151,10 +151,12 @@ class _Writer:
         point, settings = self.points[node], settings_of(self.graph, node)
         match node.kind:
             case FunctionCall(function=name):
-                what = f"python · {self.graph.function(name).location}"
+                function = self.graph.function(name)
+                what = f"{function.kind} · {function.location}"
             case ModelCall(model=name):
                 members = " + ".join(members_of(self.graph, node))
-                what = f"{self.graph.model(name).backend} · {members}"
+                kind, runs = self.graph.model(name).backend, backend_of(self.graph, node)
+                what = f"{kind if runs == kind else f'{kind} on {runs}'} · {members}"
             case _:
                 raise AssertionError(f"`{node.stage}` is no segment of its own")
         service = service_of(settings, point)

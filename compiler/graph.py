@@ -189,8 +189,8 @@ class ModelDef:
     tensor has none; all None means that the model cannot batch. `content` is None when a
     declared signature was checked without the file. `members` names what was fused into it, in
     order of execution. `where` is what it asks of sizes, to which its calls are held. `pads` says
-    of which dimensions rows may differ; `told` that a class is given the request of each row as
-    well.
+    of which dimensions rows may differ; `told` that it is given the request of each row as well;
+    `entry` what of it is called, where that is not all of it.
     """
 
     name: str
@@ -208,6 +208,7 @@ class ModelDef:
     pads: tuple[Pads, ...] = ()
     told: bool = False
     where: tuple[Check, ...] = ()
+    entry: str = ""
 
     @property
     def batches(self) -> bool:
@@ -216,12 +217,13 @@ class ModelDef:
 
 @dataclass(frozen=True, slots=True)
 class FunctionDef:
-    """An external Python function: `attribute` of the module whose text is `source`; `told` says
-    that it is given the request of each row behind its arguments."""
+    """An external function: `attribute` of the Python module whose text is `source`, or of the
+    library that it holds; `told` says that it is given the request of each row behind its
+    arguments."""
 
     name: str
     signature: Signature
-    kind: str  # "python"
+    kind: str  # "python" or "native"
     location: str  # "ocr.py:quads"
     attribute: str
     source: Blob | None
@@ -242,6 +244,7 @@ class StageSettings:
     queueing: Queueing | None = None
     service: Service = NO_SERVICE
     warmed: bool = False  # at loading, with a row and with as many as may run together
+    backend: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ too: the runtime looks no further than this file.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ..dsl.types import Dim, DimVar, Field, Signature, Type
 from ..stdlib.op import Literal
@@ -19,6 +19,9 @@ from .policies import Priorities as Priorities
 from .policies import Queueing as Queueing
 from .policies import Sequencing as Sequencing
 from .policies import Service as Service
+
+BACKENDS: Final = "headrace.backends"
+"""The entry points of packages that run models of kinds of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,15 @@ class Pads:
 
 @dataclass(frozen=True, slots=True)
 class ModelSegment:
-    """A (fused) ONNX graph. Names and axes are in the signature's order; an axis of None has no
-    batch axis; `stackable` says that rows of equal shape may share one run, `pads` of which sizes
-    they may differ, where `batching` has `padding`."""
+    """A model: a (fused) ONNX graph, or what another `kind` of file or address holds, of which
+    `entry` is called; `backend` runs it. Names and axes are in the signature's order; an axis of
+    None has no batch axis; `stackable` says that rows of equal shape may share one run, `pads` of
+    which sizes they may differ, where `batching` has `padding`. `told` says that it is given the
+    request of each row behind its inputs."""
 
     name: str
     members: tuple[str, ...]
-    model: str  # digest of the ONNX bytes in Plan.blobs
+    model: str  # digest in Plan.blobs
     signature: Signature
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
@@ -77,6 +82,16 @@ class ModelSegment:
     pads: tuple[Pads, ...] = ()
     service: Service = NO_SERVICE
     where: tuple[Check, ...] = ()  # what it asks of sizes, to which its calls are held
+    kind: str = "onnx"
+    backend: str = "onnx"
+    entry: str = ""
+    told: bool = False
+
+    @property
+    def home(self) -> str:
+        """The device in whose memory it takes and gives values: what other libraries run takes
+        them from the host's, whichever `device` it runs on."""
+        return self.device if self.backend == "onnx" else "cpu"
 
     @property
     def stackable(self) -> bool:
@@ -92,10 +107,14 @@ class OpSegment:
     results: tuple[Type, ...]
     place: Place
 
+    @property
+    def backend(self) -> str:
+        return "op"
+
 
 @dataclass(frozen=True, slots=True)
 class PythonSegment:
-    """A Python function from a packed source file, or with `group` (as of an ModelSegment) a class,
+    """A Python function from a packed source file, or with `group` (as of a ModelSegment) a class,
     `instances` objects of which are called one execution at a time each. `device` is told to their
     constructor; values stay in the host's memory. Isolated, `instances` are its processes. `told`
     says that it is given the request of each row behind what its signature names."""
@@ -116,7 +135,11 @@ class PythonSegment:
     pads: tuple[Pads, ...] = ()
     service: Service = NO_SERVICE
     told: bool = False
-    where: tuple[Check, ...] = ()  # as of an ModelSegment
+    where: tuple[Check, ...] = ()  # as of a ModelSegment
+
+    @property
+    def backend(self) -> str:
+        return "python"
 
     @property
     def is_class(self) -> bool:

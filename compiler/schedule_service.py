@@ -9,11 +9,17 @@ from ..dsl import ast
 from ..dsl.diagnostic import Diagnostic
 from . import schedule_values as read
 from .graph import FunctionDef, ModelDef
+from .model_kinds import ONNX, backends_for
 from .policies import Batching, Isolation, Priorities, Service
 from .schedule_values import Keys, Mistake, Section
 
 ISOLATE_KEYS: Final = Keys("`isolate`", ("memory", "timeout"))
 ISOLATE: Final = "add `isolate = on`"
+UNPLACED: Final = {
+    "native": "it runs in the threads that call it",
+    "remote": "it runs on another server",
+}
+"""Kinds of models whose place is not the schedule's to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +35,26 @@ class Stage:
 
     @property
     def is_function(self) -> bool:
-        return isinstance(self.runs, FunctionDef)
+        return isinstance(self.runs, FunctionDef) and self.is_python
 
     @property
     def is_python(self) -> bool:
         match self.runs:
             case ModelDef(backend=backend):
                 return backend == "python"
-            case FunctionDef():
-                return True
+            case FunctionDef(kind=kind):
+                return kind == "python"
             case None:
                 return False
+
+    @property
+    def kind(self) -> str:
+        """The kind of its model or function; "" of an op."""
+        match self.runs:
+            case ModelDef(backend=kind) | FunctionDef(kind=kind):
+                return kind
+            case None:
+                return ""
 
     @property
     def batches(self) -> bool:
@@ -52,6 +67,15 @@ class Stage:
                 return False
 
 
+def read_backend(setting: ast.Setting, stage: Stage) -> str:
+    """Read `backend = openvino`: what runs a model of this kind, where several can."""
+    choices = backends_for(stage.kind)
+    if len(choices) < 2:
+        message = f"`backend` has no effect on `{stage.name}`: nothing else runs it"
+        raise Mistake("HR403", message, setting.key.span, "has no effect")
+    return read.word(*choices)(setting)
+
+
 def read_instances(
     section: Section, stage: Stage, *, isolated: bool
 ) -> tuple[int | None, str | None]:
@@ -61,6 +85,9 @@ def read_instances(
             message = f"`instances` has no effect on `{stage.name}`: a Python function runs"
             section.refuse("instances", "HR403", f"{message} in the threads that call it", ISOLATE)
         message = f"`device` has no effect on `{stage.name}`: a Python function runs on the CPU"
+        section.refuse("device", "HR403", message)
+    if stage.kind in UNPLACED:
+        message = f"`device` has no effect on `{stage.name}`: {UNPLACED[stage.kind]}"
         section.refuse("device", "HR403", message)
     found = section.take("instances", lambda s: _instances(s, stage))
     count, device = found if found is not None else (None, None)
@@ -143,6 +170,7 @@ def read_service(
     *,
     given: Set[str],
     device: str,
+    backend: str | None,
     batching: Batching | None,
     diagnostics: list[Diagnostic],
 ) -> tuple[Service, bool]:
@@ -159,7 +187,7 @@ def read_service(
     if isinstance(stage.runs, ModelDef) and stage.runs.told:
         message = f"`cache` has no effect on `{stage.name}`: it asks for the request that it serves"
         section.refuse("cache", "HR403", message)
-    if device != "cpu" and not stage.is_python:
+    if device != "cpu" and stage.kind == ONNX and backend in (None, ONNX):
         message = f"`cache` has no effect on `{stage.name}`: its values stay in a device's memory"
         section.refuse("cache", "HR403", message)
     cache = section.take("cache", read.size)
@@ -180,6 +208,8 @@ def _refuse_cores(section: Section, stage: Stage, device: str, *, isolated: bool
         if stage.is_python and not isolated:
             message = f"{message}: it runs in the threads that call it"
             section.refuse(key, "HR403", message, ISOLATE)
+        elif stage.kind in UNPLACED:
+            section.refuse(key, "HR403", f"{message}: {UNPLACED[stage.kind]}")
         elif not stage.is_python and device.startswith("gpu:"):
             section.refuse(key, "HR403", f"{message}: it runs on {device}")
 

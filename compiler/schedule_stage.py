@@ -12,7 +12,7 @@ from .graph import FunctionDef, ModelDef, StageSettings
 from .policies import Batching, Priorities
 from .schedule_padding import read_padding
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
-from .schedule_service import Stage, read_instances, read_isolation, read_service
+from .schedule_service import Stage, read_backend, read_instances, read_isolation, read_service
 from .schedule_values import Keys, Mistake, Section
 
 OF_BATCH = ("max", "wait", "prefer", "pad", "bucket", "waste")
@@ -21,7 +21,7 @@ STAGE_KEYS = Keys(
     "a stage",
     (
         *("batch", "instances", "device", "queue", "priority", "cache", "warmup", "threads"),
-        *("cpus", "resources", "isolate"),
+        *("cpus", "resources", "isolate", "backend"),
     ),
     UNSERVED,
     (
@@ -54,6 +54,7 @@ def read_stage(
             message = f"`{key}` has no effect on `{stage.name}`: it is an op, not a model"
             section.refuse(key, "HR403", message)
     off, batching = _take_batching(section, stage)
+    backend = section.take("backend", lambda s: read_backend(s, stage))
     isolation = read_isolation(section, stage, section.diagnostics)
     instances, device = read_instances(section, stage, isolated="isolate" in given)
     bounded = bool(given & {"instances", "resources", "isolate"})
@@ -73,11 +74,12 @@ def read_stage(
         isolation,
         given=given,
         device=device or around.device or "cpu",
+        backend=backend,
         batching=batching,
         diagnostics=section.diagnostics,
     )
     diagnostics += section.finish()
-    return StageSettings(batching, off, instances, device, queueing, service, warmed)
+    return StageSettings(batching, off, instances, device, queueing, service, warmed, backend)
 
 
 def _what_waits(stage: Stage) -> str:

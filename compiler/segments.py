@@ -12,7 +12,7 @@ from .places import place_of
 from .plan import Check as PlannedCheck
 from .plan import ModelSegment, OpSegment, Pads, PythonSegment, Segment
 from .policies import Batching
-from .stage_settings import CPU, device_of, members_of, settings_of
+from .stage_settings import CPU, backend_of, members_of, settings_of
 
 
 class Segments:
@@ -48,13 +48,15 @@ class Segments:
             case ModelCall(model=name) if graph.model(name).backend == "python":
                 return self._python_model(graph, node, name, directory)
             case ModelCall():
-                return self._onnx(graph, node, node.kind.model, directory)
+                return self._model(graph, node, node.kind.model, directory)
+            case FunctionCall(function=name) if graph.function(name).kind == "native":
+                return self._native(graph, node, name, directory)
             case FunctionCall():
                 return self._python(graph, node, node.kind.function, directory)
             case _:
                 raise AssertionError(f"`{node.stage}` is not a call")
 
-    def _onnx(self, graph: Graph, node: Node, name: str, directory: Path) -> ModelSegment:
+    def _model(self, graph: Graph, node: Node, name: str, directory: Path) -> ModelSegment:
         model, point = graph.model(name), self._point(graph, node)
         settings, number = settings_of(graph, node), _Numbers()
         signature, checks = _renumbered(model.signature, model.checks, number)
@@ -67,7 +69,7 @@ class Segments:
             output_names=model.output_names,
             input_axes=model.input_axes,
             output_axes=model.output_axes,
-            device=device_of(graph, node),
+            device=settings.device or graph.settings.device or CPU,
             batching=_batching(point, number),
             group=point.group,
             instances=settings.instances,
@@ -77,6 +79,37 @@ class Segments:
             pads=_pads(model, number),
             service=service_of(settings, point),
             where=_planned(model.where, number),
+            kind=model.backend,
+            backend=backend_of(graph, node),
+            entry=model.entry,
+            told=model.told,
+        )
+
+    def _native(self, graph: Graph, node: Node, name: str, directory: Path) -> ModelSegment:
+        function, point = graph.function(name), self._point(graph, node)
+        settings = settings_of(graph, node)
+        signature, _ = _renumbered(function.signature, (), _Numbers())
+        axis = 0 if function.batched else None
+        return ModelSegment(
+            name=node.stage,
+            members=(node.stage,),
+            model=self._keep(function.source, node),
+            signature=signature,
+            input_names=tuple(field.name for field in signature.params),
+            output_names=tuple(field.name for field in signature.results),
+            input_axes=(axis,) * len(signature.params),
+            output_axes=(axis,) * len(signature.results),
+            device=CPU,
+            batching=point.batching,
+            group=point.group,
+            instances=settings.instances,
+            queueing=settings.queueing,
+            checks=(),
+            place=place_of(function.span, directory),
+            service=settings.service,
+            kind="native",
+            backend="native",
+            entry=function.attribute,
         )
 
     def _python(self, graph: Graph, node: Node, name: str, directory: Path) -> PythonSegment:

@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 from .graph import FunctionCall, Graph, ModelCall, Node, StageSettings
+from .model_kinds import ONNX
 
 CPU = "cpu"
 
@@ -34,15 +35,29 @@ def members_of(graph: Graph, node: Node) -> tuple[str, ...]:
 def device_of(graph: Graph, node: Node) -> str:
     """Return where a node runs: models where the schedule says, all else on the CPU.
 
-    A model in Python takes its values from the host's memory, whatever it does with them.
+    What is not run by ONNX Runtime takes its values from the host's memory, whatever it does with
+    them.
     """
     match node.kind:
         case ModelCall(model=name) if graph.model(name).backend == "python":
+            return CPU
+        case ModelCall() if backend_of(graph, node) != ONNX:
             return CPU
         case ModelCall():
             return settings_of(graph, node).device or graph.settings.device or CPU
         case _:
             return CPU
+
+
+def backend_of(graph: Graph, node: Node) -> str:
+    """Return what runs a model: that of its kind, or what the schedule says."""
+    match node.kind:
+        case ModelCall(model=name):
+            return settings_of(graph, node).backend or graph.model(name).backend
+        case FunctionCall(function=name):
+            return graph.function(name).kind
+        case _:
+            raise AssertionError(f"`{node.stage}` is no segment of its own")
 
 
 def calls_out(node: Node) -> bool:

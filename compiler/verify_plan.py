@@ -78,6 +78,8 @@ def _verify_segment(segment: Segment, digests: set[str]) -> None:
                 require(len(axes) == len(names) == count, f"{what} differs from its signature")
             require(segment.group >= 1, f"{what} has a group of no rows")
             require(segment.instances is None or segment.instances >= 1, f"{what} never runs")
+            kept = segment.told and segment.service.cache is not None
+            require(not kept, f"{what} keeps results that are of one request")
             _verify_policies(what, segment)
             _verify_pads(what, segment)
         case PythonSegment():

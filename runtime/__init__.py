@@ -1,12 +1,12 @@
 """headrace.runtime: from a plan to answers. In order of control flow:
 
-Loading. `load` makes stages of a plan's segments: each `backend` of `backends/` opens those of one
-kind, with its share of the cores by `division`, as an `instance` (ONNX, with `padding`, on an
-`onnx_session`), a `python_stage` (functions, and objects of a `python_model`) or an `op_stage`
-(stdlib ops), in this process or with `isolation` in others, ready after its `warmup`; `transfer`
-copies to `devices`; what this machine lacks is a `load_error`. `prepared` readies a pipeline:
-`accept` and `convert` its border, `bind` its blocks, `prune` them for callers who want some results
-only.
+Loading. `load` makes stages of a plan's segments: each names the `backend` of `backends/` that
+opens it, with its share of the cores by `division`, as an `instance` (a model, with `padding`, on
+an `onnx_session` or what a `model_backend` opens, of a `model_folder` too), a `python_stage`
+(functions, and objects of a `python_model`) or an `op_stage` (stdlib ops), in this process or with
+`isolation` in others, ready after its `warmup`; `transfer` copies to `devices`; what this machine
+lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border, `bind`
+its blocks, `prune` them for callers who want some results only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
 with `control` for branches and walks, `together` for blocks that run at once, `iterate` for loops

@@ -1,20 +1,25 @@
-"""What a backend is: the kind of segment that it opens, and how. One a file in `backends/`.
+"""What a backend is: how a segment is opened. One a file in `backends/`, or in another package.
 
-A backend makes a stage of a segment. What several segments may use together (a session, the
-module of a source) it asks `Loading` for by a key, and whatever it opens is handed to `Loading`
-to be closed, so that no backend keeps anything between plans.
+A segment says by name what runs it: a file here has that name, and so has the entry point, in the
+group `headrace.backends`, of a package that offers one. Either holds a `Backend`, and only those
+that a plan names are imported. What several segments may use together (a session, the module of a
+source) a backend asks `Loading` for by a key, and whatever it opens is handed to `Loading` to be
+closed, so that no backend keeps anything between plans. What opens models is `model_backend.py`.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from ..compiler.plan import Segment
+from ..compiler.plan import BACKENDS, ModelSegment, Segment
 from .devices import open_device
 from .devices.device import Device
+from .division import Share
+from .load_error import NO_BACKEND, LoadError
 from .shared import Closable, Shared
 from .stage import Stage
 
@@ -99,22 +104,50 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What a file of `backends/` defines as `BACKEND`.
+    """What a file of `backends/` defines as `BACKEND`, and what an entry point names.
 
-    `open` is given a segment of that kind, its number in the plan and its share of the cores (None:
-    the segment is no model); it raises LoadError where this machine cannot run it.
+    `open` is given a segment, its number in the plan and its share of the cores (None: the segment
+    is no model); it raises LoadError where this machine cannot run it. `kinds` are those of models
+    that it opens (none: it opens what is no model).
     """
 
-    segment: type[Segment]
-    open: Callable[[Any, int, Any, Loading], Stage]  # Any: of the kind `segment`, and its share
+    open: Callable[[Any, int, Any, Loading], Stage]  # Any: a segment of this backend, and its share
+    kinds: tuple[str, ...] = ()
 
 
-def load_backends() -> Mapping[type[Segment], Backend]:
-    """Return the backends that files of `backends/` define, by the kind of segment they open."""
-    found: dict[type[Segment], Backend] = {}
-    for path in sorted((Path(__file__).parent / "backends").glob("[a-z]*.py")):
-        backend = import_module(f".backends.{path.stem}", __package__).BACKEND
-        if backend.segment in found:
-            raise AssertionError(f"{path.name}: another backend opens {backend.segment.__name__}")
-        found[backend.segment] = backend
+def open_stage(segment: Segment, index: int, share: Share | None, loading: Loading) -> Stage:
+    """Return the stage of a segment, opened by the backend that it names; raises LoadError."""
+    backend = find_backend(segment.backend)
+    if isinstance(segment, ModelSegment) and segment.kind not in backend.kinds:
+        raise LoadError(
+            NO_BACKEND,
+            f"stage `{segment.name}`, {segment.place}: the backend `{segment.backend}` runs "
+            f"{', '.join(backend.kinds) or 'no models'}, and the model is of kind `{segment.kind}`",
+            "name another `backend` in the schedule, or none",
+        )
+    return backend.open(segment, index, share, loading)
+
+
+def find_backend(name: str) -> Backend:
+    """Return the backend of a name; raises LoadError where neither headrace nor an installed
+    package has it, or the package's cannot be imported."""
+    if name.isidentifier() and (Path(__file__).parent / "backends" / f"{name}.py").is_file():
+        return import_module(f".backends.{name}", __package__).BACKEND
+    offered = {one.name: one for one in entry_points(group=BACKENDS)}
+    if name not in offered:
+        raise LoadError(
+            NO_BACKEND,
+            f"the plan has models that `{name}` runs, and nothing of that name is installed",
+            f"install the package that offers the backend `{name}`",
+        )
+    try:
+        found = offered[name].load()
+    except Exception as error:  # it is another's code, which may fail in any way
+        message = f"the backend `{name}` cannot be imported: {type(error).__name__}: {error}"
+        raise LoadError(
+            NO_BACKEND, message, f"see the entry point {offered[name].value}"
+        ) from error
+    if not isinstance(found, Backend):
+        message = f"{offered[name].value}, which `{name}` stands for, is no headrace Backend"
+        raise LoadError(NO_BACKEND, message, "see docs/backends.md for what a package offers")
     return found

@@ -1,12 +1,12 @@
-"""An ONNX segment on a device: stacks the rows of an execution, runs the session, splits again.
+"""A model on a device: stacks the rows of an execution, runs the session, splits again.
 
-An instance owns one session. Rows of one execution have equal shapes, or are filled up to such
-where model and schedule say so (`padding.py`); one row is not copied. An
-input without a batch axis must be the same for all rows that run together.
+Rows of one execution have equal shapes, or are filled up to such where model and schedule say so
+(`padding.py`); one row is not copied. An input without a batch axis must be the same for all rows
+that run together. What another library than ONNX Runtime gives is held to the signature.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
 from .devices.device import Device, DeviceError, ResidencyError, Stream, View
 from .devices.host import HostDevice
+from .devices.streams import Streams
 from .metrics import StageCell
-from .onnx_session import OnnxSession, reason
 from .padding import Padder
 from .rows import Rows, Value, as_array
 from .shapes import Bindings, bind, evaluate, failed
-from .stage import Part, Policy, StageError, classes, run_parts, timed_run
+from .stage import Part, Policy, StageError, StageGone, classes, run_parts, timed_run
 
+_SHOWN = 500  # characters of what a library says
 _SMALL = 1 << 12
 """Bytes up to which inputs without a batch axis are compared by value."""
 
@@ -33,14 +34,17 @@ class ModelStage:
     def __init__(
         self,
         segment: ModelSegment,
-        session: OnnxSession,
+        session: "Runs",
         device: Device,
         policy: Policy | None,
         index: int,
     ) -> None:
         self.name, self.index, self.policy = segment.name, index, policy
         self._segment, self._session = segment, session
-        self._streams = None if isinstance(device, HostDevice) else session.streams()
+        self._reason: Callable[[Exception], str] = getattr(session, "reason", _said)
+        self._on_device = cast("RunsOnDevice", session)  # used where it has streams only
+        self._streams = None if isinstance(device, HostDevice) else self._on_device.streams()
+        self._held = segment.backend != "onnx"  # to its signature
         limit = segment.batching.maximum if segment.batching is not None else segment.group
         across = self._streams is not None and any((*segment.input_axes, *segment.output_axes))
         # a device stacks rows one behind the other, and nothing across another axis
@@ -96,7 +100,7 @@ class ModelStage:
 
     def _alike(self, columns: Sequence[Rows]) -> bool:
         """Whether all rows are known to be of one shape, and equal where they must be."""
-        for (_, axis, _, _), column in zip(self._inputs, columns, strict=True):
+        for (_, axis, _, _), column in zip(self._inputs, columns, strict=False):
             if not (column.is_shared or (axis is not None and column.is_stacked)):
                 return False
         return True
@@ -119,7 +123,8 @@ class ModelStage:
             finally:
                 self._streams.give_back(stream)
         feeds: dict[str, Array] = {}
-        for (name, axis, dtype, optional), column in zip(self._inputs, columns, strict=True):
+        told = self._segment.told  # by one column more
+        for (name, axis, dtype, optional), column in zip(self._inputs, columns, strict=not told):
             if axis is None:
                 value = column.item(0)
                 if value is None:
@@ -136,10 +141,19 @@ class ModelStage:
                 raise StageError(f"{stack!r} is not in the host's memory")
             feeds[name] = stack if axis == 0 else _moved(stack, axis)  # type: ignore[assignment] no View
         try:
-            outputs = self._session.run(feeds)
+            if told:
+                contexts = [columns[-1].item(row) for row in range(count)]
+                outputs = cast("RunsFor", self._session).run_for(feeds, contexts)
+            else:
+                outputs = self._session.run(feeds)
+        except (StageError, StageGone):
+            raise
         except Exception as error:
-            raise StageError(f"the model failed: {reason(error)}") from error
-        if self._checks:
+            raise StageError(f"the model failed: {self._reason(error)}") from error
+        if self._held:
+            self._hold(outputs)
+            self._check(list(feeds.values()), outputs)
+        elif self._checks:
             self._check(list(feeds.values()), outputs)
         if self._leading:
             results: list[Rows] = []
@@ -172,7 +186,7 @@ class ModelStage:
     def _execute_on_device(self, columns: Sequence[Rows], count: int, stream: Stream) -> list[Rows]:
         try:
             feeds = self._views(columns, stream)
-            outputs = self._session.run_on_device(
+            outputs = self._on_device.run_on_device(
                 feeds, self._shapes(feeds, count), self.name, stream
             )
         except DeviceError as error:
@@ -180,7 +194,7 @@ class ModelStage:
         except (StageError, ResidencyError):
             raise
         except Exception as error:
-            raise StageError(f"the model failed: {reason(error)}") from error
+            raise StageError(f"the model failed: {self._reason(error)}") from error
         if self._checks:
             self._check(list(feeds.values()), outputs)
         return [
@@ -225,6 +239,20 @@ class ModelStage:
             shapes.append((None if known is None else tuple(known), to_numpy(kind.dtype)))
         return shapes
 
+    def _hold(self, outputs: "Sequence[Array]") -> None:
+        """Raise StageError where outputs are not as many, or of the dtype and rank, declared."""
+        fields = self._segment.signature.results
+        if len(outputs) != len(fields):
+            raise StageError(f"the model gave {len(outputs)} outputs for {len(fields)}")
+        for field, axis, output in zip(fields, self._axes, outputs, strict=True):
+            dtype, kind = _dtype(field.type), cast("TensorType", field.type)
+            if output.dtype != dtype:
+                wanted = kind.dtype.value
+                raise StageError(f"`{field.name}` is {output.dtype}, and {wanted} is declared")
+            rank = len(kind.dims) + (axis is not None)
+            if output.ndim != rank:
+                raise StageError(f"`{field.name}` has {output.ndim} axes, and should have {rank}")
+
     def _check(self, inputs: "Sequence[Array | View]", outputs: "Sequence[Array | View]") -> None:
         bindings: Bindings = {}
         signature = self._segment.signature
@@ -250,7 +278,7 @@ class ModelStage:
         size = padder.size(columns, row) if padder is not None else None
         parts: list[Hashable] = [size is not None]
         for index, ((_, axis, dtype, _), column) in enumerate(
-            zip(self._inputs, columns, strict=True)
+            zip(self._inputs, columns, strict=False)  # a context, behind them, is no matter
         ):
             value = column.item(row)
             if value.__class__ is np.ndarray and axis is not None and size is None:
@@ -266,6 +294,39 @@ class ModelStage:
                     continue
                 parts.append(array.shape if axis is not None else _identity(value, array))
         return tuple(parts)
+
+
+class Runs(Protocol):
+    """A session whose feeds and results are arrays; it may have a `reason`, the text of an error
+    for callers."""
+
+    def run(self, feeds: Mapping[str, Array], /) -> Sequence[Array]: ...
+
+
+class RunsFor(Protocol):
+    """One that is told the request of each row."""
+
+    def run_for(
+        self, feeds: Mapping[str, Array], contexts: Sequence[object], /
+    ) -> Sequence[Array]: ...
+
+
+class RunsOnDevice(Protocol):
+    """One that runs on what is in a device's memory."""
+
+    def streams(self) -> Streams: ...
+
+    def run_on_device(
+        self,
+        feeds: Mapping[str, View],
+        results: "Sequence[tuple[tuple[int, ...] | None, np.dtype[Any]]]",  # Any: of any scalar
+        stage: str,
+        stream: Stream,
+    ) -> list[View]: ...
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:_SHOWN]
 
 
 def _moved(stack: "Array | View", axis: int) -> Array:

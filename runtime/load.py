@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..compiler.plan import ModelSegment, OpSegment, PipelinePlan, Plan, PythonSegment, Segment
+from ..compiler.plan import ModelSegment, OpSegment, PipelinePlan, Plan, Segment
 from ..compiler.plan_walk import copies_of, segments_of
-from .backend import Loading, load_backends
+from .backend import Loading, open_stage
 from .cache import Cache
 from .devices.device import Device
 from .division import divide
@@ -70,7 +70,7 @@ class Stages:
         self.told = {
             index: len(segment.signature.params)
             for index, segment in enumerate(plan.segments)
-            if isinstance(segment, PythonSegment) and segment.told
+            if not isinstance(segment, OpSegment) and segment.told
         }
         try:
             for segment in plan.segments:
@@ -81,15 +81,14 @@ class Stages:
             raise
 
     def _open(self, plan: Plan, progress: Progress | None, warm: bool) -> None:
-        backends = load_backends()
         for segment, share in zip(plan.segments, self.shares, strict=True):
             if progress is not None:
                 progress(len(self.all), len(plan.segments), segment.name)
-            stage = backends[type(segment)].open(segment, len(self.all), share, self._loading)
+            stage = open_stage(segment, len(self.all), share, self._loading)
             self.all.append(stage)
             if warm and not isinstance(segment, OpSegment):
                 # values of what is in Python stay on the host, whatever device it is told
-                where = segment.device if isinstance(segment, ModelSegment) else "cpu"
+                where = segment.home if isinstance(segment, ModelSegment) else "cpu"
                 warm_up(segment, stage, self.device(where))
         for pipeline in plan.pipelines:
             self._seat(plan, pipeline)

@@ -145,7 +145,7 @@ class _Measuring:
     def _model(self, index: int, segment: ModelSegment) -> ModelTimes:
         """Return the times of one model; raises StageError when it cannot run alone."""
         stage = self.stages.all[index]
-        if not isinstance(stage, ModelStage) or segment.device == "sim":
+        if not isinstance(stage, ModelStage) or segment.home == "sim":
             raise StageError("`sim` is for tests, and its times mean nothing")
         items = self.rows.get(index) or self._placed(segment)
         run = partial(self._run, stage, segment, items)
@@ -201,7 +201,7 @@ class _Measuring:
 
     def _placed(self, segment: ModelSegment) -> list[Value]:
         """Return a made-up row where a model takes it."""
-        device, name = self.stages.device(segment.device), segment.name
+        device, name = self.stages.device(segment.home), segment.name
         stream = device.stream()
         row = stand_ins(segment, self.config.size)
         return [

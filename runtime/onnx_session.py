@@ -72,6 +72,10 @@ class OnnxSession:
         if share.cpus:
             self.run = partial(pinned, share.cpus, self.run)
 
+    def reason(self, error: Exception) -> str:
+        """Return what a failed run says, for callers."""
+        return reason(error)
+
     def close(self) -> None:
         """Nothing to do: ONNX Runtime frees a session with the last stage that can run it."""
 

@@ -59,7 +59,7 @@ def stand_ins(segment: ModelSegment | PythonSegment, size: int, seed: int = 0) -
     bindings: Bindings = dict.fromkeys(names(kinds), size)
     random = np.random.default_rng(seed)
     row = [_stand_in(kind, bindings, size, random) for kind in kinds]
-    if isinstance(segment, PythonSegment) and segment.told:
+    if segment.told:
         row.append(cast("Value", Context()))  # nobody has asked for it
     return row
 

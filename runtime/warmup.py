@@ -14,7 +14,8 @@ from .stand_ins import smallest, stand_ins
 def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device) -> None:
     """Run a stage once with each of its `warmup` numbers of rows, each instance of it; raises
     LoadError when one fails. What it takes is not counted."""
-    host = isinstance(segment, PythonSegment)
+    python = isinstance(segment, PythonSegment)
+    host = python or segment.told or segment.home == "cpu"
     for rows in segment.service.warmup:
         items: list[Value] = []
         try:
@@ -23,7 +24,7 @@ def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device)
             values = (
                 items if host else [device.upload(as_array(item), name, stream) for item in items]
             )
-            for _ in range((segment.instances or 1) if host else 1):
+            for _ in range((segment.instances or 1) if python else 1):
                 columns = _columns(segment, values, rows)
                 stage.run_together(columns, rows, StageCell())
         except (StageError, StageGone) as error:
@@ -45,9 +46,10 @@ def _columns(
 ) -> list[Rows]:
     """Return columns of equal rows, anew for each run: a column keeps its stack."""
     axes = segment.input_axes if isinstance(segment, ModelSegment) else [0] * len(values)
+    told = [0] * (len(values) - len(axes))
     return [
         Rows.shared(value, rows) if axis is None else Rows.of([value] * rows)
-        for value, axis in zip(values, axes, strict=True)
+        for value, axis in zip(values, (*axes, *told), strict=True)
     ]
 
 

@@ -1,16 +1,20 @@
-"""`fn ... = python "file.py:name"`: the file is read, its functions are looked at, nothing runs."""
+"""`fn ... = python "file.py:name"`: the file is read, its functions are looked at, nothing runs.
+`fn ... = native "library.so:symbol"`: the library goes into the plan as it is."""
 
 import ast as python
 
 from ...dsl import ast
-from ...dsl.types import UNKNOWN
+from ...dsl.types import UNKNOWN, Signature
 from ..graph import FunctionDef
+from ..model_kinds import Form
 from .asked import Asked, find_asked, require_asked
 from .constants import read_defaults
 from .entities import Entity, File, Mistaken, NamedFunction
+from .model_parts import require_tensors
+from .operands import Known
+from .other_models import find_content
 from .problems import Problems
 from .python_source import PythonFile, read_python, require_arguments
-from .refused import report_unserved
 from .session import Session, blob
 from .type_expressions import read_signature
 
@@ -18,13 +22,12 @@ from .type_expressions import read_signature
 def read_function(item: ast.Fn, external: ast.External, file: File, session: Session) -> Entity:
     """Return the function an item declares, `Mistaken` after a mistake in it."""
     problems, before = session.problems, session.problems.errors
-    if external.kind != "python":
-        report_unserved(external.kind, external.span, problems)
-        return Mistaken()
     signature = read_signature(item.params, item.results, file, problems)
     if not signature.results:
         problems.error("HR211", f"`{item.name.text}` gives nothing", item.name.span, "no results")
     defaults = read_defaults(item.params, signature.params, file, session)
+    if external.kind == "native":
+        return _native(item, external, signature, defaults, file, session)
     found = read_python(external.location, "function", file, problems)
     told = found is not None and _asked(found) is not None
     if found is None or not _fits(found, len(signature.params), external, problems):
@@ -44,6 +47,39 @@ def read_function(item: ast.Fn, external: ast.External, file: File, session: Ses
         batched=external.batched,
         pure=external.pure,
         told=told,
+    )
+    return NamedFunction(definition, defaults)
+
+
+def _native(
+    item: ast.Fn,
+    external: ast.External,
+    signature: Signature,
+    defaults: tuple[Known | None, ...],
+    file: File,
+    session: Session,
+) -> Entity:
+    problems = session.problems
+    before = problems.errors
+    require_tensors(item, signature, problems)
+    name = file.prefix + item.name.text
+    source, entry = find_content(
+        external.location, Form.SYMBOL, file, problems, needed=session.needs(name)
+    )
+    if any(field.type == UNKNOWN for field in (*signature.params, *signature.results)):
+        return Mistaken()
+    if problems.errors > before or not signature.results:
+        return Mistaken()
+    definition = FunctionDef(
+        name=name,
+        signature=signature,
+        kind="native",
+        location=external.location.value,
+        attribute=entry,
+        source=source,
+        span=item.name.span,
+        batched=external.batched,
+        pure=external.pure,
     )
     return NamedFunction(definition, defaults)
 

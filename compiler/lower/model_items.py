@@ -12,25 +12,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...dsl import ast
-from ...dsl.linear import variables
-from ...dsl.types import UNKNOWN, Signature, TensorType
+from ...dsl.types import Signature
 from ..assets import Missing, locate
-from ..dimensions import type_dims
 from ..graph import Blob, ModelDef
+from ..model_kinds import ONNX, UNSERVED, kind_names, kind_of
 from ..signatures import FileSignature, NotOnnx
-from .agree import bare
 from .constants import read_defaults
 from .entities import Entity, File, Mistaken, NamedModel
 from .model_axes import Axes, choose_axes
 from .model_files import item_signature, match_file
 from .model_pads import read_pads
+from .model_parts import require_names, require_tensors
+from .other_models import read_other_model
 from .problems import Problems, did_you_mean
 from .python_models import read_python_model
 from .session import Session
-from .type_expressions import read_constraint, read_dim, read_signature
-
-SERVED = ("onnx", "python")
-BACKENDS = ("onnx", "tensorrt", "torch", "openvino", "remote", "python")
+from .type_expressions import read_constraint, read_signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +40,31 @@ class Found:
 
 def read_model(item: ast.Model, file: File, session: Session) -> Entity:
     """Return the model an item declares, `Mistaken` after a mistake in it."""
-    if item.backend.text != "python":
-        return _read(item, file, session) or Mistaken()
     before = session.problems.errors
-    entity = read_python_model(item, file, session)
+    entity = _of_kind(item, file, session)
     return entity if session.problems.errors == before else Mistaken()
+
+
+def _of_kind(item: ast.Model, file: File, session: Session) -> Entity:
+    name = item.backend.text
+    if name == ONNX:
+        return _read(item, file, session) or Mistaken()
+    if name == "python":
+        return read_python_model(item, file, session)
+    kind = kind_of(name)
+    if kind is not None:
+        return read_other_model(item, kind, file, session)
+    _require_kind(item, session.problems)
+    return Mistaken()
 
 
 def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
     problems = session.problems
     before = problems.errors
-    _require_served(item, problems)
     declared = None
     if item.params is not None and item.results is not None:
         declared = read_signature(item.params, item.results, file, problems)
-        _require_tensors(item, declared, problems)
+        require_tensors(item, declared, problems)
     if problems.errors > before:
         return None
     found = _find(item, declared is not None, file, session)
@@ -70,7 +77,7 @@ def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
     definition = _define(item, declared, found, axes, file, problems)
     if definition is None or problems.errors > before:
         return None
-    _require_names(item, definition.signature, problems)
+    require_names(item, definition.signature, problems)
     definition = replace(definition, pads=read_pads(item, definition, problems))
     if session.needs(definition.name) and found is not None:
         definition = replace(definition, content=_pack(item, found, axes, session))
@@ -80,38 +87,23 @@ def _read(item: ast.Model, file: File, session: Session) -> Entity | None:
     return NamedModel(definition, where, defaults) if problems.errors == before else None
 
 
-def _require_served(item: ast.Model, problems: Problems) -> None:
-    backend = item.backend.text
-    if backend not in BACKENDS:
+def _require_kind(item: ast.Model, problems: Problems) -> None:
+    """Report a kind of model that nothing here knows."""
+    name = item.backend.text
+    if name in UNSERVED:
         problems.error(
             "HR318",
-            f"there is no backend `{backend}`",
-            item.backend.span,
-            help=did_you_mean(backend, BACKENDS),
-        )
-    elif backend not in SERVED:
-        problems.error(
-            "HR318",
-            f"the backend `{backend}` is not available in this version",
+            f"the backend `{name}` is not available in this version",
             item.backend.span,
             help='export the model to ONNX and write `onnx "..."`',
         )
-
-
-def _require_tensors(item: ast.Model, declared: Signature, problems: Problems) -> None:
-    """A model takes and gives tensors; only an input may be optional."""
-    pairs = [
-        *((p, f, bare(f.type)) for p, f in zip(item.params or (), declared.params, strict=False)),
-        *((p, f, f.type) for p, f in zip(item.results or (), declared.results, strict=False)),
-    ]
-    for param, field, type in pairs:
-        if type != UNKNOWN and not isinstance(type, TensorType):
-            problems.error(
-                "HR321",
-                f"`{item.name.text}` has `{field.name}`: {field.type}, but a model takes and gives "
-                "tensors that are always there",
-                param.type.span,
-            )
+        return
+    problems.error(
+        "HR318",
+        f"there is no backend `{name}`",
+        item.backend.span,
+        help=did_you_mean(name, kind_names()),
+    )
 
 
 def _find(item: ast.Model, declared: bool, file: File, session: Session) -> Found | None:
@@ -173,22 +165,6 @@ def _define(
         content=None,
         span=item.name.span,
     )
-
-
-def _require_names(item: ast.Model, signature: Signature, problems: Problems) -> None:
-    """Names in `where` must be dimensions of the signature."""
-    fields = (*signature.params, *signature.results)
-    known = {v.name for field in fields for dim in type_dims(field.type) for v in variables(dim)}
-    for constraint in item.where:
-        dims = (read_dim(constraint.left, problems), read_dim(constraint.right, problems))
-        for name in sorted({v.name for dim in dims for v in variables(dim)} - known):
-            problems.error(
-                "HR101",
-                f"`{name}` is no dimension of `{item.name.text}`",
-                constraint.span,
-                notes=(f"`{item.name.text}` is {signature}",),
-                help=did_you_mean(name, known),
-            )
 
 
 def _pack(item: ast.Model, found: Found, axes: Axes, session: Session) -> Blob | None:

@@ -107,7 +107,8 @@ class _Drawing:
                 details = f"{details}\n{model.location}{model.signature}"
                 return Card(Look.MODEL, node.stage, (model.backend, types), details=details)
             case FunctionCall(function=name):
-                location = shortened(f"python · {self.graph.function(name).location}")
+                function = self.graph.function(name)
+                location = shortened(f"{function.kind} · {function.location}")
                 return Card(Look.FUNCTION, node.stage, (location, types), details=details)
             case Emit():
                 return Card(Look.OUTPUT, "emit", details=details)

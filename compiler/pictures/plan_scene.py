@@ -195,9 +195,8 @@ class _Drawing:
                 look = Look.MODEL if segment.is_class else Look.FUNCTION
                 return Card(look, segment.name, lines, "cpu", batches, details)
             case ModelSegment():
-                what = (
-                    ("onnx", *wrapped(segment.members)) if len(segment.members) > 1 else ("onnx",)
-                )
+                members = wrapped(segment.members) if len(segment.members) > 1 else ()
+                what = (segment.backend, *members)
                 policy, took = _policy(segment), self._took(segment.name)
                 lines = (*what, types, *policy, *self._measured(segment), *took)
                 batches, details = segment.batching is not None, f"{details}\n{segment.signature}"

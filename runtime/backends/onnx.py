@@ -33,4 +33,4 @@ def open_onnx(segment: ModelSegment, index: int, share: Share, loading: Loading)
     return ModelStage(segment, opened, device, policy_of(segment), index)
 
 
-BACKEND = Backend(ModelSegment, open_onnx)
+BACKEND = Backend(open_onnx, ("onnx",))

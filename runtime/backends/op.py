@@ -29,4 +29,4 @@ def open_op(segment: OpSegment, index: int, _share: Share | None, loading: Loadi
     return OpStage(segment, op, index)
 
 
-BACKEND = Backend(OpSegment, open_op)
+BACKEND = Backend(open_op)

@@ -88,4 +88,4 @@ def _load(segment: PythonSegment, content: bytes, owner: int) -> ModuleType:
     return module
 
 
-BACKEND = Backend(PythonSegment, open_python)
+BACKEND = Backend(open_python)

@@ -24,6 +24,8 @@ NOT_SHOWN = {
     "HR505": "it takes a model that is no model",
     "HR506": "the plan is of another headrace",
     "HR507": "what it prints is of the machine",
+    "HR509": "it is of a machine without the package of a backend",
+    "HR510": "it takes a model of another library",
 }
 
 

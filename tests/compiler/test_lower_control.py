@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.compiler.graph import For, If, Match
-from tests.compiler.sources import errors_in, found_in, graph_of, lowered, results, stage
+from tests.compiler.sources import errors_in, found_in, graph_of, results, stage
 
 
 def test_an_if_has_one_region_an_arm_and_captures_what_it_uses() -> None:
@@ -167,16 +167,6 @@ def test_control_flow_that_makes_no_sense_is_refused(body: str, found: list[str]
     text = f"pipeline p(n: i64, xs: f32[3]) -> (r: f32[3]) {{\n{body}\nreturn r = xs + sum(r)\n}}"
     text = text.replace("xs + sum(r)", "r")
     assert [one for one in found_in(text) if one.split()[1] != "3:12"] == found
-
-
-def test_constructs_that_are_not_served_are_named() -> None:
-    result = lowered("""
-fn c(x: f32) -> (y: f32) = native "lib.so:c"
-""")
-    assert {one.code for one in result.diagnostics} == {"HR317"}
-    assert [one.message.split("`")[1] for one in result.diagnostics] == [
-        "native",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def rebuilt(members: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STO
 
 
 def sealed(body: bytes) -> bytes:
-    return b"headrace plan 2\nsha256 %s %d\n%s" % (digest_of(body).encode(), len(body), body)
+    return b"headrace plan 3\nsha256 %s %d\n%s" % (digest_of(body).encode(), len(body), body)
 
 
 def members_of(content: bytes) -> dict[str, bytes]:
@@ -308,7 +308,7 @@ def test_a_file_cut_short_anywhere_is_said_to_be_truncated(length: int) -> None:
 
 def test_a_header_that_counts_too_few_bytes_is_seen() -> None:
     body = FILE[FILE.index(b"PK") :]
-    head = f"headrace plan 2\nsha256 {digest_of(body)} {len(body) - 1}\n".encode()
+    head = f"headrace plan 3\nsha256 {digest_of(body)} {len(body) - 1}\n".encode()
     assert refusal(head + body).code == "HR412"
 
 
@@ -324,9 +324,9 @@ def test_another_kind_of_file_is_not_a_plan(content: bytes) -> None:
 
 
 def test_a_newer_format_names_both_versions() -> None:
-    error = refusal(FILE.replace(b"headrace plan 2\n", b"headrace plan 3\n"))
+    error = refusal(FILE.replace(b"headrace plan 3\n", b"headrace plan 4\n"))
     assert error.code == "HR413"
-    assert "has plan format 3; this headrace reads format 2" in error.message
+    assert "has plan format 4; this headrace reads format 3" in error.message
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:

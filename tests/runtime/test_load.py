@@ -2,15 +2,14 @@
 
 import sys
 from collections.abc import Callable
-from typing import get_args
 
 import numpy as np
 import pytest
 
-from headrace.compiler.plan import OpSegment, Segment
+from headrace.compiler.plan import OpSegment
 from headrace.dsl.pages import codes, page
 from headrace.runtime import load_error
-from headrace.runtime.backend import load_backends
+from headrace.runtime.backend import find_backend
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.onnx_session import check_packages, choose_providers
@@ -62,10 +61,9 @@ def test_what_cannot_be_loaded_is_refused(
     assert (help or "") in (caught.value.help or "")
 
 
-def test_a_backend_is_found_by_listing_its_folder_and_opens_one_kind_of_segment() -> None:
-    backends = load_backends()
-    assert set(backends) == set(get_args(Segment))
-    assert all(backend.segment is kind for kind, backend in backends.items())
+def test_each_kind_of_segment_names_a_backend_that_is_found() -> None:
+    assert find_backend("onnx").kinds == ("onnx",)
+    assert find_backend("python").kinds == find_backend("op").kinds == ()
 
 
 def test_what_was_opened_is_closed_when_a_later_stage_does_not_load() -> None:
@@ -87,7 +85,7 @@ def test_two_packages_of_one_runtime_are_refused() -> None:
 
 def test_every_code_has_a_page_and_every_page_a_code() -> None:
     used = {value for value in vars(load_error).values() if str(value).startswith("HR5")}
-    assert sorted(used) == [code for code in codes() if code.startswith("HR50")]
+    assert sorted(used) == [code for code in codes() if "HR501" <= code <= "HR510"]
     assert all(page(code).title for code in used)
 
 
