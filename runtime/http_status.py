@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from .protocols.faults import FAULT, write_fault
 from .request import Code, Fault
 
 STATUS: Final[Mapping[Code, int]] = MappingProxyType(
@@ -34,7 +35,7 @@ def error_body(message: str) -> bytes:
 
 def error_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
     """Return what is told of a fault beside its status: when to come again, what to show."""
-    headers: list[tuple[bytes, bytes]] = []
+    headers = [(FAULT.encode(), write_fault(fault).encode())]
     if fault.retry_after is not None:  # whole seconds, says RFC 9110
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(fault.retry_after))))
     if fault.code is Code.UNAUTHENTICATED:

@@ -93,8 +93,8 @@ class OverLimit(Fault):
 class EngineClosed(Fault):
     """The engine takes no more requests, and has done nothing of this one: another may do it."""
 
-    def __init__(self) -> None:
-        super().__init__(Code.UNAVAILABLE, "the engine takes no more requests")
+    def __init__(self, message: str = "the engine takes no more requests") -> None:
+        super().__init__(Code.UNAVAILABLE, message)
 
 
 class RequestError(Fault):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ..protocols.faults import FAULT, write_fault
 from ..request import Fault
 from ..streams import Stream
 from .status import STATUS, Status
@@ -21,7 +22,7 @@ from .status import STATUS, Status
 
 class CallError(Exception):
     """A call that ends with a status other than OK. `request_id` is the caller's, if known;
-    `retry_after` in how many seconds it may try again."""
+    `retry_after` in how many seconds it may try again; `told` what our own client is told."""
 
     def __init__(
         self,
@@ -29,23 +30,27 @@ class CallError(Exception):
         message: str,
         request_id: str = "",
         retry_after: float | None = None,
+        told: str = "",
     ) -> None:
         self.status, self.message, self.request_id = status, message, request_id
-        self.retry_after = retry_after
+        self.retry_after, self.told = retry_after, told
         super().__init__(message)
 
     @property
     def trailers(self) -> list[tuple[str, str]]:
         """What is told beside the status: in how many milliseconds to try again. (gRPC's own word
         for it, `grpc-retry-pushback-ms`, cannot be said on every carrier.)"""
-        if self.retry_after is None:
-            return []
-        return [("retry-after-ms", str(max(1, math.ceil(self.retry_after * 1000))))]
+        told = [(FAULT, self.told)] if self.told else []
+        if self.retry_after is not None:
+            told.append(("retry-after-ms", str(max(1, math.ceil(self.retry_after * 1000)))))
+        return told
 
 
 def call_error(fault: Fault, request_id: str = "") -> CallError:
     """Return the status that stands for a fault."""
-    return CallError(STATUS[fault.code], fault.message, request_id, fault.retry_after)
+    return CallError(
+        STATUS[fault.code], fault.message, request_id, fault.retry_after, write_fault(fault)
+    )
 
 
 class Pending(NamedTuple):

@@ -11,6 +11,7 @@ from ...stdlib.op import Item
 from ..access import Access
 from ..protocols.deliveries import Deliveries
 from ..protocols.ext.decoupled import is_decoupled, one_of_stream, wants_empty_final
+from ..protocols.faults import FAULT
 from ..protocols.messages import (
     ModelInferRequest,
     ModelStreamInferResponse,
@@ -234,4 +235,6 @@ _in_stream = partial(one_of_stream, final=True)
 def _error_in_stream(error: CallError) -> bytes:
     answer = ModelStreamInferResponse(error_message=error.message)
     answer.infer_response.id = error.request_id
+    if error.told:
+        answer.infer_response.parameters[FAULT].string_param = error.told
     return answer.SerializeToString()

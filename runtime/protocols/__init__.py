@@ -6,6 +6,6 @@ travels), `raw` (bytes of tensors), `messages` and `protobuf_codec` (gRPC), `jso
 `generate_codec` and `json_values` (HTTP), `parameters` and `forwarding` (headers as such), `inputs`
 and `results` (to and from the engine's values), `deliveries` (how outputs are to be sent),
 `metadata`, one file an extension in `ext/`; `operation` is what can be asked besides inference,
-`operations` the table of all of it and `openapi` its description; `remote` and `type_text` are for
-clients.
+`operations` the table of all of it and `openapi` its description; `signature` (with `type_text`),
+`faults` and `remote` are for our own client.
 """
