@@ -5,13 +5,13 @@ One thread runs the event loop of HTTP, metrics and grpcio; the native gRPC carr
 
 import asyncio
 import socket
+import ssl
 import tempfile
 import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 
@@ -27,13 +27,14 @@ from .grpc.methods import SERVICE as INFERENCE
 from .grpc.methods import inference_methods
 from .grpc.reflection import reflection_methods
 from .http import HttpFront
-from .http_protocol import LimitedProtocol
+from .http_protocol import limited
+from .protocols.limits import CallerLimits
 from .protocols.operations import all_operations
 from .server_config import Carrier, ServerConfig
 from .service import Service
+from .tls import server_context
 
 _BACKLOG = 1024
-_KEEP_ALIVE = 75  # seconds; clients keep connections in pools
 _LAST_ANSWERS = 5.0
 """Seconds that answers have to leave when nothing is under way any more: a caller that does not
 read holds up the end no longer."""
@@ -97,11 +98,13 @@ class Fronts:
         servers: list[uvicorn.Server] = []
         async with AsyncExitStack() as opened:
 
-            async def open_http(app: ASGIApp, port: int | None) -> str | None:
+            async def open_http(
+                app: ASGIApp, port: int | None, tls: ssl.SSLContext | None = None
+            ) -> str | None:
                 if port is None:
                     return None
-                servers.append(_uvicorn(app))
-                listening = opened.enter_context(_listen(config.host, port))
+                servers.append(_uvicorn(app, config.callers, tls))
+                listening = opened.enter_context(_listen(config.host, port, config.callers))
                 await opened.enter_async_context(_running(servers[-1], listening))
                 return _address(config.host, listening.getsockname()[1])
 
@@ -112,7 +115,8 @@ class Fronts:
                 grpc = await opened.enter_async_context(
                     _grpc(config, carrier, self._methods, self._left)
                 )
-            http = await open_http(self._http, config.http_port)
+            tls = None if config.tls is None else server_context(config.tls)
+            http = await open_http(self._http, config.http_port, tls)
             metrics = await open_http(self._metrics, config.metrics_port)
             started.set_result(Addresses(http, grpc, metrics, carrier))
             await self._stop.wait()
@@ -123,20 +127,18 @@ class Fronts:
 
 def choose_carrier(config: ServerConfig) -> Carrier:
     """Return what carries gRPC; ValueError when it cannot do what is asked."""
-    if config.carrier is Carrier.NATIVE and config.grpc_tls is not None:
-        raise ValueError(f"{Carrier.NATIVE.value} has no TLS; take {Carrier.GRPCIO.value}")
-    if config.carrier is not Carrier.AUTO:
-        return config.carrier
-    if config.grpc_tls is not None or find_spec("pygrpc_native") is None:
+    if config.carrier is not Carrier.NATIVE:
         return Carrier.GRPCIO
+    if config.tls is not None:
+        raise ValueError(f"{Carrier.NATIVE.value} has no TLS; take {Carrier.GRPCIO.value}")
     return Carrier.NATIVE
 
 
-def _uvicorn(app: ASGIApp) -> uvicorn.Server:
+def _uvicorn(app: ASGIApp, callers: CallerLimits, tls: ssl.SSLContext | None) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=LimitedProtocol,
+            http=limited(callers),
             interface="asgi3",
             ws="none",
             lifespan="off",
@@ -144,7 +146,8 @@ def _uvicorn(app: ASGIApp) -> uvicorn.Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=_KEEP_ALIVE,
+            timeout_keep_alive=ceil(callers.idle),
+            ssl_context_factory=None if tls is None else lambda _, __: tls,
         )
     )
 
@@ -159,9 +162,13 @@ async def _running(server: uvicorn.Server, listening: socket.socket) -> AsyncGen
         await serving
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, callers: CallerLimits) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # of the connections, too: for those that do not read
+        timeout = ceil(callers.patience * 2000)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
+    return listening
 
 
 def _address(host: str, port: int) -> str:
@@ -181,13 +188,11 @@ async def _grpc(
 
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
         fallback = str(Path(folder, "grpc"))
-        behind = AioCarrier(f"unix:{fallback}", methods, config.limits.body)
+        behind = AioCarrier(f"unix:{fallback}", methods, config)
         await behind.start()
         with ExitStack() as opened:
             try:
-                native = NativeCarrier(
-                    address, methods, config.grpc_io_threads, fallback, config.limits.body
-                )
+                native = NativeCarrier(address, methods, fallback, config)
                 opened.callback(native.close)  # last: the answers of streams go through it
                 yield _address(config.host, native.port)
             finally:
@@ -198,7 +203,7 @@ async def _grpc(
 async def _aio(
     address: str, methods: Methods, config: ServerConfig, left: Callable[[], float]
 ) -> AsyncGenerator[int, None]:
-    server = AioCarrier(address, methods, config.limits.body, config.grpc_tls)
+    server = AioCarrier(address, methods, config)
     await server.start()
     try:
         yield server.port

@@ -10,8 +10,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from .compression import BodyTooLarge, compress
 from .http_body import NO_TEXTS, GoneError, as_texts, done_before_disconnect, whole_body
+from .http_parts import KIND, begin_parts
 from .http_routes import routes
 from .http_status import STATUS, TOO_LARGE, error_body, error_headers
+from .protocols.ext.decoupled import is_decoupled
 from .protocols.json_codec import decode_body, encode_body
 from .protocols.operation import Operation
 from .request import RequestError
@@ -52,7 +54,7 @@ class HttpFront:
             message = await receive()
             body = message.get("body", b"")
             if message.get("more_body") or b"content-encoding" in headers:
-                body = await whole_body(message, receive, headers, limits.body)
+                body = await whole_body(message, receive, headers, service, limits.body)
             if len(body) > limits.body:
                 raise BodyTooLarge(f"the body has more than {limits.body} bytes")
             json_length = headers.get(b"inference-header-content-length")
@@ -68,11 +70,15 @@ class HttpFront:
             request_id = request.id
             if texts:
                 request = service.with_headers(request, texts)
-            model, outcome = service.begin(model, request, version)
-            if isinstance(outcome, Future):
-                await done_before_disconnect(outcome, receive)
-                outcome = outcome.result().outputs
-            body, json_length = encode_body(model, request_id, outcome, deliveries)
+            parts = None
+            if is_decoupled(model) and KIND in headers.get(b"accept", b""):
+                parts = await begin_parts(service, model, version, request, deliveries, receive)
+            else:
+                model, outcome = service.begin(model, request, version)
+                if isinstance(outcome, Future):
+                    await done_before_disconnect(outcome, receive)
+                    outcome = outcome.result().outputs
+                body, json_length = encode_body(model, request_id, outcome, deliveries)
         except GoneError:
             return
         except BodyTooLarge as error:
@@ -82,6 +88,9 @@ class HttpFront:
             start, end = _answer(STATUS[fault.code], error_body(fault.message))
             start["headers"] += error_headers(fault)
         else:
+            if parts is not None:
+                await parts(scope, receive, send)
+                return
             start, end = _answer(200, body, json_length, headers.get(b"accept-encoding"))
         await send(start)
         await send(end)

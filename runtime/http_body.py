@@ -12,6 +12,7 @@ from starlette.types import Message, Receive
 from .awaiting import wait_until_done
 from .compression import BodyTooLarge, CodingError, decompress
 from .request import RequestError, Response
+from .service import Service
 
 Result = TypeVar("Result")
 
@@ -29,36 +30,47 @@ class GoneError(Exception):
 
 
 async def whole_body(
-    message: Message, receive: Receive, headers: Mapping[bytes, bytes], limit: int
+    message: Message,
+    receive: Receive,
+    headers: Mapping[bytes, bytes],
+    service: Service,
+    limit: int,
 ) -> bytes:
-    """Return the body that begins with `message`, its coding undone.
+    """Return the body that begins with `message`, its coding undone; it has `limit` bytes at most.
 
-    Raises BodyTooLarge, RequestError where it is not in its coding, GoneError.
+    Raises BodyTooLarge, RequestError where it is not in its coding, GoneError, Fault OVERLOADED.
     """
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > limit:
         raise BodyTooLarge(f"the body has {int(length)} bytes, the limit is {limit}")
     parts = bytearray(message.get("body", b""))
-    while message.get("more_body", False):
-        message = await receive()
-        parts += message.get("body", b"")
-        if len(parts) > limit:
-            raise BodyTooLarge(f"the body has more than {limit} bytes")
+    held = 0
+    try:
+        while message.get("more_body", False):
+            message = await receive()
+            more = message.get("body", b"")
+            if len(parts) + len(more) > limit:
+                raise BodyTooLarge(f"the body has more than {limit} bytes")
+            service.uploads.take(len(more))
+            held += len(more)
+            parts += more
+    finally:
+        service.uploads.give_back(held)
     if message["type"] == "http.disconnect":
         raise GoneError
     coding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
     if coding == "identity":
         return bytes(parts)
     try:
-        return decompress(bytes(parts), coding, limit)
+        return decompress(bytes(parts), coding, limit, service.limits.inflation)
     except CodingError as error:
         raise RequestError(str(error)) from None
 
 
-async def request_body(request: Request, limit: int) -> bytes:
+async def request_body(request: Request, service: Service, limit: int) -> bytes:
     """Return the whole body of a request that was routed."""
-    message = await request.receive()
-    body = await whole_body(message, request.receive, dict(request.scope["headers"]), limit)
+    message, headers = await request.receive(), dict(request.scope["headers"])
+    body = await whole_body(message, request.receive, headers, service, limit)
     if len(body) > limit:
         raise BodyTooLarge(f"the body has more than {limit} bytes")
     return body

@@ -1,6 +1,5 @@
 """HTTP: inference with plain JSON in and out, once or as server-sent events."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 
@@ -10,13 +9,13 @@ from starlette.types import Receive, Scope, Send
 
 from .http_body import as_texts, before_disconnect, done_before_disconnect, request_body
 from .http_status import error_body
+from .http_stream import Reader
 from .protocols.ext.decoupled import is_decoupled
 from .protocols.generate_codec import decode_generate, encode_generate
 from .protocols.models import Model
 from .request import Code, Fault
 from .request import Request as Asked
 from .service import Service, explain
-from .streams import Stream
 
 
 async def generate(service: Service, request: Request) -> Response:
@@ -38,7 +37,13 @@ async def generate_stream(service: Service, request: Request) -> Response:
     if not is_decoupled(model):
         body = await _once(service, model, version, asked, request.receive)
         return Response(_event(body), media_type=_EVENTS)
-    reader = _Reader(service, model, version, asked)
+    reader = Reader(
+        service,
+        model,
+        version,
+        asked,
+        lambda answering, outputs: encode_generate(answering, asked.id, outputs),
+    )
     try:
         first = await before_disconnect(reader.take(), request.receive)
     except BaseException:
@@ -57,7 +62,7 @@ def _event(body: bytes) -> bytes:
 async def _decoded(service: Service, request: Request) -> tuple[Model, str, Asked]:
     version: str = request.path_params.get("version", "")
     model = service.find(request.path_params["name"], version)
-    body = await request_body(request, service.limits.body)
+    body = await request_body(request, service, service.limits.body)
     asked = decode_generate(model, body, service.limits, service.now())
     request.state.request_id = asked.id
     if service.reads_headers:
@@ -75,40 +80,10 @@ async def _once(
     return encode_generate(model, asked.id, outcome)
 
 
-class _Reader:
-    """The responses of a stream, as they come."""
-
-    def __init__(self, service: Service, model: Model, version: str, asked: Asked) -> None:
-        loop, self._ready = asyncio.get_running_loop(), asyncio.Event()
-        self._stream: Stream[bytes] = service.open(
-            model,
-            asked,
-            lambda answering, outputs: encode_generate(answering, asked.id, outputs),
-            lambda: loop.call_soon_threadsafe(self._ready.set),
-            version,
-        )
-
-    async def take(self) -> list[bytes]:
-        """Return the responses that are there, at least one; none when there will be no more.
-
-        Raises the Fault that ended the request.
-        """
-        while True:
-            if found := self._stream.take():
-                return found
-            if self._stream.over:
-                return []
-            await self._ready.wait()
-            self._ready.clear()
-
-    def cancel(self) -> None:
-        self._stream.cancel()
-
-
 class _EventResponse(StreamingResponse):
     """Events until the stream is over; one whose reader goes away is cancelled."""
 
-    def __init__(self, reader: _Reader, first: list[bytes], request_id: str) -> None:
+    def __init__(self, reader: Reader, first: list[bytes], request_id: str) -> None:
         super().__init__(self._events(first, request_id), media_type=_EVENTS)
         self.headers["cache-control"] = "no-cache"
         self._reader = reader

@@ -1,23 +1,140 @@
-"""uvicorn's HTTP/1.1 protocol with a limit on the head of a request.
+"""uvicorn's HTTP/1.1 protocol with limits on what callers make it wait for and keep.
 
-The parser keeps a head, or a single header, until it is complete, however long it gets.
+    silent ─▶ head ─▶ body ─▶ answer ─▶ silent      a phase that takes too long ends the connection
+
+Left to itself the protocol keeps a head until it is complete, however long it gets; waits for
+whoever sends slowly or does not read; and takes any number of connections. A connection is silent
+until a head is complete, so that whoever sends none has to make room for those who do.
 """
+
+from asyncio import TimerHandle, Transport
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_MOST = 1 << 16
+from .protocols.limits import CallerLimits
+
+_LONGEST_HEAD = 1 << 16
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """Answers 400 and closes when a head has more than 64 KiB."""
+    """Answers 400 and closes when a head has more than 64 KiB. See `limited` for the rest."""
+
+    limits: CallerLimits
+    silent: "dict[LimitedProtocol, None]"
+    """Connections without a request, in the order in which they fell silent."""
 
     _head = 0  # bytes of a head that is not complete
+    _in_body = False  # whether the head is complete and the rest is not
+    _body = 0  # bytes of a body that came since it was looked at
+    _unread = 0  # bytes that wait for the caller to read, when that was looked at
+    _waiting: TimerHandle | None = None  # for the rest of a request
+    _writing: TimerHandle | None = None  # for the caller to read
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override] - as uvicorn has it
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections:
+            if not self.silent:
+                transport.write(_FULL)
+                transport.close()
+                return
+            next(iter(self.silent)).give_up()
+        self.silent[self] = None
+        self._waiting = self.loop.call_later(self.limits.idle, self.give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.silent.pop(self, None)
+        self._wait_no_more()
+        if self._writing is not None:
+            self._writing.cancel()
+        super().connection_lost(exc)
+
+    def give_up(self) -> None:
+        """End the connection at once."""
+        self.silent.pop(self, None)
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.scope and "method" in self.scope:  # which it has once the head is complete
-            self._head = 0
-        elif not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._in_body:
+            self._body += len(data)
+            if self._waiting is None:
+                self._wait_for_body()
+        elif self.cycle is None or self.cycle.response_complete or "method" not in self.scope:
             self._head += len(data)
-            if self._head > _MOST:
+            if self._head > _LONGEST_HEAD:
                 self.send_400_response("The head of the request is too large.")
+            elif self._head == len(data):  # its first bytes
+                self._wait_no_more()
+                self._waiting = self.loop.call_later(self.limits.head, self._too_slow)
+
+    def on_headers_complete(self) -> None:
+        self.silent.pop(self, None)
+        self._wait_no_more()
+        self._head, self._in_body = 0, True
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._wait_no_more()
+        self._in_body = False
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.timeout_keep_alive_task is not None:  # there is no other request
+            self.silent[self] = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.give_up()  # for to close would wait until the caller reads
+        else:
+            super().timeout_keep_alive_handler()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._writing is None:
+            self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+
+    def _wait_no_more(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _too_slow(self) -> None:
+        self._waiting = None
+        self.send_400_response("The head of the request takes too long.")
+
+    def _wait_for_body(self) -> None:
+        self._body = 0
+        self._waiting = self.loop.call_later(self.limits.patience, self._look_at_body)
+
+    def _look_at_body(self) -> None:
+        self._waiting = None
+        if self.flow.read_paused or self._body >= self.limits.patience * self.limits.rate:
+            self._wait_for_body()
+        else:
+            self.give_up()
+
+    def _wait_for_reader(self) -> None:
+        self._unread = self.transport.get_write_buffer_size()
+        self._writing = self.loop.call_later(self.limits.patience, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        read = self._unread - self.transport.get_write_buffer_size()
+        if read >= self.limits.patience * self.limits.rate:
+            self._wait_for_reader()
+        else:
+            self.give_up()
+
+
+def limited(limits: CallerLimits) -> type[LimitedProtocol]:
+    """Return the protocol of one port, which holds its connections to `limits`."""
+    return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits, "silent": {}})

@@ -74,7 +74,7 @@ def _answering(service: Service, operation: Operation) -> Endpoint:
 
     async def respond(request: Request) -> Response:
         caller = service.policy.require(operation.access, request.headers.get("authorization"))
-        found = answer(service, await _arguments(request, service.limits.body), caller)
+        found = answer(service, await _arguments(request, service), caller)
         if isinstance(found, Later):
             await wait_until_done(found.future)
             found = found.finish(found.future)
@@ -86,10 +86,12 @@ def _answering(service: Service, operation: Operation) -> Endpoint:
     return _guarded(service, operation, respond)
 
 
-async def _arguments(request: Request, limit: int) -> Arguments:
+async def _arguments(request: Request, service: Service) -> Arguments:
     """Return the members of the body and the names in the path, which go before."""
     members: Mapping[str, Any] = {}  # Any: JSON
-    body = await request_body(request, limit) if request.method == "POST" else b""
+    body = b""
+    if request.method == "POST":
+        body = await request_body(request, service, service.limits.arguments)
     if body.strip():
         try:
             members = _OBJECTS.decode(body)

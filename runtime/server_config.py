@@ -6,14 +6,15 @@ from enum import Enum
 
 from .access import DEFAULT, Policy
 from .extras import Labels
-from .protocols.limits import Limits
+from .protocols.limits import CallerLimits, Limits
 from .protocols.metadata import SERVER_NAME
 from .regions import RegionsConfig
+from .tls import Tls
 
 
 class Carrier(Enum):
-    """What carries gRPC. AUTO is the native one where it is installed and can do what is asked;
-    `Addresses.carrier` says which it was."""
+    """What carries gRPC. AUTO is grpcio: the native one takes a quarter of its time, but holds (and
+    inflates) a message of any size before it can be refused, and so is for callers one trusts."""
 
     AUTO = "auto"
     NATIVE = "pygrpc-native"
@@ -21,23 +22,16 @@ class Carrier(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM texts. With `client_authority` callers must show a certificate that it signed."""
-
-    certificate: bytes
-    key: bytes
-    client_authority: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ServerConfig:
     """Port 0 takes any free one, None serves nothing there.
 
-    `grpc_io_threads` are the native carrier's. `grace` is how many seconds the requests in flight
+    `tls` is for HTTP and gRPC, not for metrics. `grpc_io_threads` are the native carrier's.
+    `grace` is how many seconds the requests in flight
     have to end when the server stops. `version` is that of engines served without a repository.
     `policy` says who may do what. `regions` is memory that is shared with clients, where the policy
     lets them; None is none. Headers whose lower-case names match `forwarded` are parameters of a
-    request. `labels` are the names of classes, by model and output. `name` is what the server says
+    request. `callers` caps what callers make it wait for and keep. `labels` are the names of
+    classes, by model and output. `name` is what the server says
     that it is called.
     """
 
@@ -46,9 +40,10 @@ class ServerConfig:
     grpc_port: int | None = 8001
     metrics_port: int | None = 8002
     carrier: Carrier = Carrier.AUTO
-    grpc_tls: Tls | None = None
+    tls: Tls | None = None
     grpc_io_threads: int = 1
     limits: Limits = field(default_factory=Limits)
+    callers: CallerLimits = field(default_factory=CallerLimits)
     grace: float = 30.0
     version: int = 1
     policy: Policy = DEFAULT

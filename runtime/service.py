@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from copy import copy
 from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
@@ -26,6 +27,7 @@ from .repository.repository import Repository
 from .repository.route import Served
 from .request import Code, EngineClosed, Fault, Request, Response
 from .streams import Stream
+from .uploads import Uploads
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class Service:
         self.observer = observer
         self._begin = _begin if observer is None else partial(observer.begin, _begin)
         self.repository, self.limits, self.policy = repository, limits, policy
+        self.uploads = Uploads(limits.uploads)
         self.regions, self._labels, self._forwarded = regions, labels, forwarded
         closed = not policy.is_open(Access.INFER)
         asks_who = closed or (regions is not None and policy.tokens != ())
@@ -189,7 +192,7 @@ class Service:
         tried: Served | None = None
         while True:
             if not self._open:
-                raise Fault(Code.UNAVAILABLE, "the server is not ready for requests")
+                raise EngineClosed("the server is not ready for requests")
             route = self.repository.routes.get(name)
             chosen = route.pick(version, request) if route is not None else None
             if route is None or chosen is None:
@@ -248,4 +251,6 @@ def explain(error: BaseException, request_id: str = "") -> Fault:
     level = logging.ERROR if error.code in (Code.FAILED, Code.INTERNAL) else logging.INFO
     if _LOG.isEnabledFor(level):
         _LOG.log(level, "%s%s", mark, ascii(str(error)), extra=fields_of(error, request_id))
-    return Fault(error.code, mark + str(error), retry_after=error.retry_after)
+    answer = copy(error)
+    answer.message = mark + str(error)
+    return answer

@@ -13,8 +13,9 @@ import grpc.aio
 
 from ..awaiting import wait_until_done
 from ..request import Fault
-from ..server_config import Tls
+from ..server_config import ServerConfig
 from ..streams import Stream
+from ..tls import Tls
 from .call import (
     NO_HEADERS,
     CallError,
@@ -40,16 +41,26 @@ _IN_FLIGHT = 64  # answers of one stream that may be waited for at a time
 class AioCarrier:
     """A grpcio server; `start` and `stop` belong to one event loop."""
 
-    def __init__(self, address: str, methods: Methods, limit: int, tls: Tls | None = None) -> None:
-        """Bind `address` (host:port or unix:path). `limit` is the largest message in bytes.
+    def __init__(self, address: str, methods: Methods, config: ServerConfig) -> None:
+        """Bind `address` (host:port or unix:path; the latter without TLS).
 
         Raises OSError when the address is taken.
         """
+        callers = config.callers
+        tls = None if address.startswith("unix:") else config.tls
         self._server = grpc.aio.server(
             options=[
-                ("grpc.max_receive_message_length", limit),
+                ("grpc.max_receive_message_length", config.limits.body),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", 0),
+                ("grpc.max_concurrent_streams", callers.streams),
+                ("grpc.max_metadata_size", callers.metadata),
+                ("grpc.absolute_max_metadata_size", callers.metadata),
+                ("grpc.max_allowed_incoming_connections", callers.connections),
+                ("grpc.max_connection_idle_ms", int(callers.idle * 1000)),
+                ("grpc.keepalive_time_ms", int(callers.patience * 1000)),
+                ("grpc.keepalive_timeout_ms", int(callers.patience * 1000)),
+                ("grpc.server_handshake_timeout_ms", int(callers.head * 1000)),
             ]
         )
         self._ending = asyncio.Event()

@@ -13,6 +13,7 @@ from typing import Any
 
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
+from ..server_config import ServerConfig
 from .call import NO_HEADERS, CallError, Methods, Pending
 from .status import Status
 
@@ -24,22 +25,22 @@ _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-
 class NativeCarrier:
     """Serves from construction until `close`."""
 
-    def __init__(
-        self, address: str, methods: Methods, io_threads: int, fallback: str, limit: int
-    ) -> None:
-        """Bind `address` (host:port, port 0 for any). `fallback` is the grpcio server's socket,
-        `limit` the largest message in bytes: what is larger is refused once it is there."""
+    def __init__(self, address: str, methods: Methods, fallback: str, config: ServerConfig) -> None:
+        """Bind `address` (host:port, port 0 for any). `fallback` is the grpcio server's socket. A
+        message that is larger than the limit is refused once it is there."""
         unary = methods.unary
         paths = [path for path in unary if path not in methods.with_headers]
         self._handlers = [unary[path] for path in paths]
-        self._limit = limit
+        self._limit = config.limits.body
         self._futures: dict[int, Future[Any]] = {}  # Any: as in Pending
         self._front = NativeGrpcFront(
             address,
             [(path, False) for path in paths],
-            io_threads=io_threads,
+            io_threads=config.grpc_io_threads,
             client_key_metadata="grpc-timeout",  # comes with each call, see _seconds
             call_details=True,  # or cancellation of unary calls is not told
+            max_concurrent_streams=config.callers.streams,
+            max_metadata_size=config.callers.metadata,
         )
         self._front.set_fallback(fallback)
         self._thread = threading.Thread(target=self._serve, name="headrace-grpc", daemon=True)

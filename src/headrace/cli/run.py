@@ -9,12 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import _files, _observing, _permissions, _serving
+from . import _files, _limits, _observing, _permissions, _serving
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
 if TYPE_CHECKING:
     from ..compiler.plan import Plan
+    from ..runtime.engine import EngineConfig
     from ..runtime.fronts import Addresses
     from ..runtime.repository.keeper import Keeper
     from ..runtime.repository.repository import Repository
@@ -116,14 +117,10 @@ def _arguments(parser: ArgumentParser) -> None:
         "--grpc-carrier",
         choices=("auto", "pygrpc-native", "grpcio"),
         default="auto",
-        help="auto: pygrpc-native where it is installed and can do what is asked",
+        help="auto: grpcio; pygrpc-native takes a quarter of its time and holds messages of any "
+        "size before it refuses them: for callers you trust",
     )
-    for name, what in (
-        ("certificate", "PEM file of the gRPC server's certificate"),
-        ("key", "PEM file of its key"),
-        ("client-authority", "PEM file; callers must show a certificate that it signed"),
-    ):
-        parser.add_argument(f"--tls-{name}", metavar="FILE", type=Path, help=what)
+    _limits.add_arguments(parser)
     _observing.arguments(parser)
 
 
@@ -144,14 +141,18 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     from ..runtime.repository.state import State
     from ..runtime.server import serve
 
-    config = _config(arguments)
+    config, settings = _config(arguments), _settings(arguments)
+    if arguments.print_config:
+        console.print(_limits.as_json(config, settings, arguments))
+        return Exit.GOOD
+    _raise_open_files()
     start = time.perf_counter()
     with ExitStack() as opened:
         opened.enter_context(_observing.log(arguments))
         observer = _observing.observer(arguments)
         if observer is not None:
             opened.callback(observer.close)
-        repository, keeper = _repository(arguments, find, console)
+        repository, keeper = _repository(arguments, settings, find, console)
         opened.callback(repository.close)
         if not explicit:
             _load(keeper, _serving.named(arguments.targets), console)
@@ -195,14 +196,30 @@ def _end(why: str, status: Exit, console: Console) -> NoReturn:
     os._exit(status)
 
 
-def _repository(
-    arguments: Namespace, find: Callable[[], Mapping[str, Mapping[int, Path]]], console: Console
-) -> "tuple[Repository, Keeper]":
+def _raise_open_files() -> None:
+    """Let there be as many connections as the system allows this process."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _settings(arguments: Namespace) -> "EngineConfig":
     from ..runtime.engine import EngineConfig
+
+    settings = EngineConfig(workers=arguments.workers, tensorrt=arguments.tensorrt)
+    return _limits.with_limits(settings, arguments)
+
+
+def _repository(
+    arguments: Namespace,
+    settings: "EngineConfig",
+    find: Callable[[], Mapping[str, Mapping[int, Path]]],
+    console: Console,
+) -> "tuple[Repository, Keeper]":
     from ..runtime.repository.keeper import Keeper
     from ..runtime.repository.repository import Repository
 
-    settings = EngineConfig(workers=arguments.workers, tensorrt=arguments.tensorrt)
     repository = Repository(
         settings,
         policies=dict(arguments.versions),
@@ -279,23 +296,17 @@ def _renew(keeper: "Keeper", console: Console) -> None:
 
 
 def _config(arguments: Namespace) -> "ServerConfig":
-    from ..runtime.server_config import Carrier, ServerConfig, Tls
+    from ..runtime.server_config import Carrier, ServerConfig
 
-    tls = None
-    if arguments.tls_key is not None:
-        authority = arguments.tls_client_authority
-        tls = Tls(
-            _pem(arguments.tls_certificate),
-            _pem(arguments.tls_key),
-            _pem(authority) if authority is not None else None,
-        )
     return ServerConfig(
         arguments.host,
         arguments.http_port,
         arguments.grpc_port,
         arguments.metrics_port,
         Carrier(arguments.grpc_carrier),
-        tls,
+        _limits.tls(arguments),
+        limits=_limits.limits(arguments),
+        callers=_limits.callers(arguments),
         grace=arguments.grace,
         policy=_permissions.policy(arguments),
         regions=_permissions.regions(arguments),
@@ -323,13 +334,6 @@ def _tell(repository: "Repository", addresses: "Addresses", console: Console) ->
     if addresses.metrics is not None:
         console.print(f"metrics  http://{addresses.metrics}/metrics")
     console.flush()
-
-
-def _pem(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"`{path}` cannot be read: {error.strerror}") from None
 
 
 COMMAND = Command(

@@ -21,7 +21,8 @@ from headrace.runtime.protocols.forms import NoForm
 from headrace.runtime.protocols.messages import message
 from headrace.runtime.protocols.raw import write_raw
 from headrace.runtime.server import Server, serve
-from headrace.runtime.server_config import Carrier, ServerConfig, Tls
+from headrace.runtime.server_config import Carrier, ServerConfig
+from headrace.runtime.tls import Tls
 from tests.runtime.plans import PlanMaker, block, kind
 from tests.runtime.wire.conftest import Gate, Start, eventually, free_ports
 from tests.runtime.wire.test_grpc import CARRIERS, GOOD, method, status_of, wait_request
@@ -40,7 +41,7 @@ def test_addresses_tell_the_ports_that_were_free(one_server: Server) -> None:
         host, _, port = str(address).rpartition(":")
         assert host == "127.0.0.1"
         assert int(port) > 0
-    assert addresses.carrier is Carrier.NATIVE
+    assert addresses.carrier is Carrier.GRPCIO  # whose limits hold
 
 
 def test_what_has_no_port_is_not_served() -> None:
@@ -94,7 +95,7 @@ def test_a_value_that_cannot_travel_is_refused_when_the_server_starts() -> None:
 
 def test_the_native_carrier_does_not_pretend_to_do_tls() -> None:
     engine = Engine(echo_plan("p", "f32"))
-    config = ServerConfig(carrier=Carrier.NATIVE, grpc_tls=Tls(b"", b""), http_port=0, grpc_port=0)
+    config = ServerConfig(carrier=Carrier.NATIVE, tls=Tls(b"", b""), http_port=0, grpc_port=0)
     with pytest.raises(ValueError, match="no TLS"):
         serve([engine], config)
     engine.close()
@@ -119,7 +120,7 @@ def test_tls_is_grpcios_and_callers_without_a_certificate_are_turned_away(
     start: Start, tmp_path: Path
 ) -> None:
     chain, key = certificate(tmp_path)
-    server = start(grpc_tls=Tls(chain, key, client_authority=chain))
+    server = start(tls=Tls(chain, key, client_authority=chain))
     assert server.addresses.carrier is Carrier.GRPCIO
     port = str(server.addresses.grpc).rpartition(":")[2]
     known = grpc.ssl_channel_credentials(chain, key, chain)
