@@ -5,7 +5,8 @@ outside), `models` (pipelines as the protocol sees them), `datatypes`, `forms` (
 travels), `raw` (bytes of tensors), `messages` and `protobuf_codec` (gRPC), `json_codec`,
 `generate_codec` and `json_values` (HTTP), `parameters` and `forwarding` (headers as such), `inputs`
 and `results` (to and from the engine's values), `deliveries` (how outputs are to be sent),
-`metadata`, one file an extension in `ext/`; `operation` is what can be asked besides inference,
+`metadata`, `configuration` and `overrides` (what models are, and what of it a load may change),
+one file an extension in `ext/`; `operation` is what can be asked besides inference,
 `operations` the table of all of it and `openapi` its description; `signature` (with `type_text`),
 `faults` and `remote` are for our own client.
 """

@@ -213,7 +213,7 @@ def encode_body(
                 as_binary, place = delivery.binary, delivery.place
             output = _Output(tensor.name, tensor.datatype.name, tensor.shape)
             if place is not None:
-                output.parameters = deliveries.place(tensor, place)
+                deliveries.place(tensor, place)  # of which clients in C++ want to be told nothing
             elif as_binary:
                 raw = write_raw(tensor.flat)
                 output.parameters = {"binary_data_size": len(raw)}

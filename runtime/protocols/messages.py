@@ -48,6 +48,7 @@ def file_with(symbol: str) -> FileDescriptor:
     return _POOL.FindFileContainingSymbol(symbol)
 
 
+ModelConfig = message("ModelConfig")
 ModelInferRequest = message("ModelInferRequest")
 ModelInferResponse = message("ModelInferResponse")
 ModelStreamInferResponse = message("ModelStreamInferResponse")

@@ -9,7 +9,6 @@ from typing import Any
 from ..access import Access, Caller
 from ..service import Service
 from .ext import extensions, operations
-from .ext.model_configuration import model_config
 from .metadata import SERVER_NAME, model_metadata, server_metadata
 from .openapi import openapi
 from .operation import Arguments, Operation, of_model, text
@@ -61,16 +60,6 @@ def all_operations(version: str, name: str = SERVER_NAME) -> tuple[Operation, ..
             "A model's inputs and outputs",
             of_model("GET", ""),
             _model_metadata,
-        ),
-        Operation(
-            "ModelConfig",
-            Access.READ,
-            "A model's configuration",
-            of_model("GET", "/config"),
-            lambda service, asked, _: model_config(
-                service.find(text(asked, "name"), text(asked, "version"))
-            ),
-            gives=lambda config: {"config": config},
         ),
         Operation("ModelInfer", Access.INFER, "Run a model", of_model("POST", "/infer")),
         Operation("ModelStreamInfer", Access.INFER, "Run models, any number of times"),

@@ -29,10 +29,13 @@ from .routes import AppTable, routes_of
 from .shadow import ShadowCounts, ShadowTally
 from .shares import check_shares
 from .state import Entry, LoadFailed, State, Unknown, said
-from .version import Candidate, Version, served_of
+from .version import Candidate, Version, changed, served_of
 
 Find: TypeAlias = Callable[[str], Mapping[int, Candidate]]
 """Returns the versions of an app that are there to be loaded, by their numbers."""
+
+Change: TypeAlias = Callable[[Plan], Plan]
+"""Makes the plan that is to be loaded of the one that was found; raises ValueError."""
 
 _LOADERS = 4
 
@@ -95,11 +98,15 @@ class Repository:
         self.load_later(app, plan, version).result()
 
     def load_later(
-        self, app: str, plan: Plan | None = None, version: int | None = None
+        self,
+        app: str,
+        plan: Plan | None = None,
+        version: int | None = None,
+        change: Change | None = None,
     ) -> "Future[None]":
-        """As `load`, without waiting."""
+        """As `load`, without waiting. What is found is loaded as `change` makes it."""
         if plan is None:
-            return self._pool.submit(self._load_found, app)
+            return self._pool.submit(self._load_found, app, change)
         return self._pool.submit(self._load_plan, app, plan, version)
 
     def update(
@@ -223,8 +230,10 @@ class Repository:
             made = self._open(known, number, Candidate(lambda: plan))
             self._serve(known, {} if made is None else {number: made}, known.live.keys() - stay)
 
-    def _load_found(self, app: str) -> None:
+    def _load_found(self, app: str, change: Change | None = None) -> None:
         candidates = self._find(app) if self._find is not None else {}
+        if change is not None:
+            candidates = {n: changed(candidate, change) for n, candidate in candidates.items()}
         if not candidates:
             raise Unknown(f"there is no `{app}` to be loaded")
         self._update(app, candidates)

@@ -21,6 +21,11 @@ class Candidate:
     stamp: Hashable = None
 
 
+def changed(candidate: Candidate, change: Callable[[Plan], Plan]) -> Candidate:
+    """Return what `change` makes of it, which is the same as nothing else."""
+    return Candidate(lambda: change(candidate.read()))
+
+
 @dataclass(slots=True, eq=False)
 class Version:
     """`hash` is the plan's and names what is loaded; `number` is what callers ask for. With `owned`

@@ -1,117 +1,27 @@
-"""Extension: a pipeline's configuration, in the words of the protocol."""
+"""Extension: a pipeline's configuration, as those of Triton's models are told."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from ....compiler.plan import ModelSegment, PythonSegment, Segment
-from ....compiler.plan_walk import segments_of
-from ....dsl.types import DType, TensorType
-from ..datatypes import DATATYPES
-from ..forms import Form
-from ..models import Model
+from ...access import Access, Caller
+from ...service import Service
+from ..configuration import TYPE_PARAMETER as TYPE_PARAMETER
+from ..configuration import model_config
+from ..operation import Arguments, Operation, of_model, text
 
 NAMES = ("model_configuration",)
 
-# The type of each value as written in the source, which datatypes and dims cannot tell:
-# `string` and `bytes` are both BYTES.
-TYPE_PARAMETER = "headrace.type."
+
+def _config(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
+    return model_config(service.find(text(asked, "name"), text(asked, "version")))
 
 
-def model_config(model: Model) -> dict[str, Any]:  # Any: JSON
-    """Return the JSON form of `ModelConfig`. `dims` are without the batch axis."""
-    optional = {p.field.name for p in model.pipeline.parameters if p.has_default}
-    inputs = [
-        tensor | ({"optional": True} if form.optional or form.name in optional else {})
-        for form in model.inputs.values()
-        for tensor in _tensors(form)
-    ]
-    config: dict[str, Any] = {  # Any: JSON
-        "name": model.name,
-        "platform": "headrace",
-        "backend": "headrace",
-        "version_policy": {"latest": {"num_versions": 1}},
-        "max_batch_size": model.pipeline.batch or 0,
-        "input": inputs,
-        "output": [tensor for form in model.outputs.values() for tensor in _tensors(form)],
-        "instance_group": _instances(model),
-        "model_transaction_policy": {"decoupled": model.pipeline.stream},
-        "parameters": {
-            TYPE_PARAMETER + form.name: {"string_value": str(form.type)}
-            for form in (*model.inputs.values(), *model.outputs.values())
-        },
-    }
-    if model.pipeline.idle is not None:
-        config["sequence_batching"] = _sequences(model)
-    elif batching := _batching(model):  # the two are one field of the protocol
-        config["dynamic_batching"] = batching
-    return config
-
-
-def _sequences(model: Model) -> dict[str, Any]:  # Any: JSON
-    """Say how long a silent sequence is kept, how many there may be, and what is kept of each."""
-    pipeline = model.pipeline
-    said = pipeline.sequencing
-    strategy = {"oldest": {}}  # requests of different sequences meet as they come
-    if said is not None and said.most is not None:
-        strategy = {"oldest": {"max_candidate_sequences": said.most}}
-    if said is not None and said.slots is not None:
-        strategy = {"direct": {}}
-    return {
-        "max_sequence_idle_microseconds": round((pipeline.idle or 0.0) * 1e6),
-        **strategy,
-        "state": [
-            {
-                "input_name": state.field.name,
-                "output_name": state.field.name,
-                "data_type": _data_type(kind.dtype),
-                "dims": [dim if isinstance(dim, int) else -1 for dim in kind.dims],
-            }
-            for state in pipeline.states
-            if isinstance(kind := state.field.type, TensorType)
-        ],
-    }
-
-
-def _data_type(dtype: DType) -> str:
-    name = DATATYPES[dtype].name
-    return f"TYPE_{'STRING' if name == 'BYTES' else name}"
-
-
-def _tensors(form: Form) -> Iterator[dict[str, Any]]:  # Any: JSON
-    for name, datatype, shape in form.metadata():
-        dims = shape[1:] if form.batched and len(shape) > 1 and name == form.name else shape
-        kind = "STRING" if datatype.name == "BYTES" else datatype.name
-        yield {"name": name, "data_type": f"TYPE_{kind}", "dims": list(dims)}
-
-
-def _segments(model: Model) -> tuple[Segment, ...]:
-    """Return the segments that the pipeline runs, in the order of the plan."""
-    used = set(segments_of(model.pipeline.body))
-    return tuple(segment for i, segment in enumerate(model.plan.segments) if i in used)
-
-
-def _instances(model: Model) -> list[dict[str, Any]]:  # Any: JSON
-    groups: list[dict[str, Any]] = []  # Any: JSON
-    for segment in _segments(model):
-        if isinstance(segment, ModelSegment):
-            device, _, index = segment.device.partition(":")
-            where = {"gpus": [int(index or 0)]} if device == "gpu" else {}
-            kind = "KIND_GPU" if device == "gpu" else "KIND_CPU"
-            count = segment.instances or 1
-            groups.append({"name": segment.name, "kind": kind, "count": count, **where})
-    return groups
-
-
-def _batching(model: Model) -> dict[str, Any]:  # Any: JSON
-    """Return the queues of all stages in one: every preferred size, the longest wait."""
-    batchings = [
-        segment.batching
-        for segment in _segments(model)
-        if isinstance(segment, ModelSegment | PythonSegment) and segment.batching is not None
-    ]
-    if not batchings:
-        return {}
-    return {
-        "preferred_batch_size": sorted({size for each in batchings for size in each.prefer}),
-        "max_queue_delay_microseconds": round(max(each.wait for each in batchings) * 1e6),
-    }
+OPERATIONS = (
+    Operation(
+        "ModelConfig",
+        Access.READ,
+        "A model's configuration",
+        of_model("GET", "/config"),
+        _config,
+        gives=lambda config: {"config": config},
+    ),
+)

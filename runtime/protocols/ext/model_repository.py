@@ -1,7 +1,8 @@
 """Extension: what there is to be served; loading and unloading.
 
 A model is loaded with the app that it belongs to, for a plan holds all of an app's pipelines. What
-is loaded lies in the server's own folder: neither a configuration nor a file comes from a caller.
+is loaded lies in the server's own folder: no file comes from a caller, and of a configuration only
+what `overrides.py` says.
 """
 
 import logging
@@ -9,12 +10,14 @@ from concurrent.futures import Future
 from typing import Any
 
 from ...access import Access, Caller
+from ...repository.repository import Change
 from ...repository.state import LoadFailed, State, Unknown
 from ...request import Code, Fault, RequestError
 from ...service import Service
 from ..models import unknown_model
 from ..names import is_name, shown
 from ..operation import Arguments, Later, Operation, members, text
+from ..overrides import read_override
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,14 +64,17 @@ def _reason(state: State, reason: str, caller: Caller) -> str:
 
 def _load(service: Service, asked: Arguments, _: Caller) -> Later:
     name = _name(asked)
-    for parameter in members(asked, "parameters"):
-        if parameter == "config" or parameter.startswith("file:"):
+    change: Change | None = None
+    for parameter, value in members(asked, "parameters").items():
+        if parameter.startswith("file:"):
             raise Fault(
                 Code.UNSUPPORTED,
-                f"parameter {shown(parameter)}: plans come from the server's own folder, with the "
-                "schedules that they were compiled with",
+                f"failed to load '{name}': parameter {shown(parameter)}: files come from the "
+                "server's own folder, never from callers",
             )
-        raise RequestError(f"there is no parameter {shown(parameter)}")
+        if parameter != "config":
+            raise RequestError(f"there is no parameter {shown(parameter)}")
+        change = read_override(name, value)
     repository = service.repository
     try:
         app = repository.app_of(name)
@@ -84,7 +90,7 @@ def _load(service: Service, asked: Arguments, _: Caller) -> Later:
             _LOG.error("%s", ascii(str(failure)))
             raise Fault(Code.INVALID, f"failed to load '{name}': {failure}") from None
 
-    return Later(repository.load_later(app), finish)
+    return Later(repository.load_later(app, change=change), finish)
 
 
 def _unload(service: Service, asked: Arguments, _: Caller) -> None:

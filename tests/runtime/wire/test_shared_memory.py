@@ -76,7 +76,7 @@ def test_inputs_and_outputs_may_lie_in_one_region(client: Stock, shared: Shared)
     assert np.array_equal(found, array)
     output = answer.get_output("y0")
     if client.is_http:
-        assert output["parameters"]["shared_memory_byte_size"] == 64
+        assert "parameters" not in output  # clients in C++ take any for binary data
         assert "data" not in output
     else:
         assert output.parameters["shared_memory_region"].string_param == "mine"
