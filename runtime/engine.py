@@ -22,7 +22,7 @@ from .context import Context
 from .devices.device import Device
 from .division import Share
 from .flow import ONE
-from .inline import Emitted, Inline, call_all
+from .inline import Emitted, Inline, answer_in_turn, call_all, emit_in_turn
 from .jobs import RunBatch, run_batch
 from .load import LoadConfig, Progress, Stages
 from .metrics import Metrics, Snapshot, Tally
@@ -196,7 +196,9 @@ class Engine:
                 inline = Inline(pipeline, tally, clock, deadline)
                 told = pipeline.context(request, priority, deadline, clock)
                 if sequence is not None or pipeline.sequences is not None:
-                    answer = _in_turn(pipeline, sequence, outputs, columns, inline, deadline, told)
+                    answer = answer_in_turn(
+                        pipeline, sequence, outputs, columns, inline, deadline, told
+                    )
                 elif plan.stream:
                     flow = pipeline.tell(block.start(columns, group), told)
                     answer = gathered(pipeline.names, list(inline.emitted(flow, presenters)))
@@ -264,7 +266,7 @@ class Engine:
             self._streams[inline] = threading.get_ident()
         try:
             if sequence is not None:
-                emitted = _emitted_in_turn(pipeline, sequence, columns, inline, deadline, told)
+                emitted = emit_in_turn(pipeline, sequence, columns, inline, deadline, told)
             else:
                 flow = pipeline.tell(pipeline.start(columns, block), told)
                 emitted = inline.emitted(flow, presenters)
@@ -491,6 +493,12 @@ class Engine:
         rest = None if until is None else max(0.0, until - time.monotonic())
         return self._workers is None or self._workers.drain(rest)
 
+    def settle(self, timeout: float | None = None) -> bool:
+        """Wait until the workers have answered all they have and let go of every value, as they do
+        a moment after the answer; False when `timeout` s are over. It may be asked again then."""
+        self.require_outside()
+        return self._workers is None or self._workers.settle(timeout)
+
     def require_outside(self) -> None:
         """Raise RuntimeError amid one of its own requests, which would wait for itself."""
         in_worker = self._workers is not None and self._workers.here
@@ -602,52 +610,3 @@ class Engine:
         if fault is error:
             raise fault
         raise fault from error
-
-
-def _in_turn(
-    pipeline: Prepared,
-    sequence: InSequence | None,
-    outputs: tuple[str, ...] | None,
-    columns: list[Rows],
-    inline: Inline,
-    deadline: float | None,
-    told: Context | None,
-) -> dict[str, Item]:
-    """Run a request of a sequence when those before it are done, and keep what it leaves."""
-    if pipeline.plan.stream:
-        pipeline.wanted(outputs)  # refuses some of them
-        emitted = list(_emitted_in_turn(pipeline, sequence, columns, inline, deadline, told))
-        return gathered(pipeline.names, emitted)
-    sequences, turn = pipeline.ask(sequence)
-    left: list[Rows] | None = None
-    try:
-        sequences.wait(turn, deadline)
-        block, presenters = pipeline.wanted(outputs)
-        results = inline.finish(pipeline.tell(pipeline.start_turn(turn, columns, block), told))
-        answer = present(presenters, results[: len(presenters)])
-        left = results[len(presenters) :]
-        return answer
-    finally:
-        sequences.finish(turn, left)
-
-
-def _emitted_in_turn(
-    pipeline: Prepared,
-    sequence: InSequence | None,
-    columns: list[Rows],
-    inline: Inline,
-    deadline: float | None,
-    told: Context | None,
-) -> Emitted:
-    """Run a stream of a sequence when those before it are done; one that nobody reads to its end
-    leaves nothing."""
-    sequences, turn = pipeline.ask(sequence)
-    left: list[Rows] | None = None
-    try:
-        sequences.wait(turn, deadline)
-        block, presenters = pipeline.whole
-        flow = pipeline.tell(pipeline.start_turn(turn, columns, block), told)
-        left = yield from inline.emitted(flow, presenters)
-        return left
-    finally:
-        sequences.finish(turn, left)

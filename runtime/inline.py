@@ -6,11 +6,13 @@ from typing import TypeAlias
 from ..stdlib.op import Item
 from .accept import Presenter
 from .blame import blame, late, over_limit
+from .context import Context
 from .flow import FREED, Asked, Block, Call, Emission, Fallback, Flow, Fork, Group, Work
 from .metrics import Tally
 from .prepared import Prepared, present
-from .request import Fault
+from .request import Fault, InSequence
 from .rows import Rows
+from .streams import gathered
 
 Emitted: TypeAlias = Generator[dict[str, Item], None, list[Rows]]
 
@@ -132,3 +134,52 @@ def _call(
     except Exception as error:
         fault = blame(error, Work(stage, columns, group, call.place), name)
         raise fault from fault.__cause__
+
+
+def answer_in_turn(
+    pipeline: Prepared,
+    sequence: InSequence | None,
+    outputs: tuple[str, ...] | None,
+    columns: list[Rows],
+    inline: Inline,
+    deadline: float | None,
+    told: Context | None,
+) -> dict[str, Item]:
+    """Run a request of a sequence when those before it are done, and keep what it leaves."""
+    if pipeline.plan.stream:
+        pipeline.wanted(outputs)  # refuses some of them
+        emitted = list(emit_in_turn(pipeline, sequence, columns, inline, deadline, told))
+        return gathered(pipeline.names, emitted)
+    sequences, turn = pipeline.ask(sequence)
+    left: list[Rows] | None = None
+    try:
+        sequences.wait(turn, deadline)
+        block, presenters = pipeline.wanted(outputs)
+        results = inline.finish(pipeline.tell(pipeline.start_turn(turn, columns, block), told))
+        answer = present(presenters, results[: len(presenters)])
+        left = results[len(presenters) :]
+        return answer
+    finally:
+        sequences.finish(turn, left)
+
+
+def emit_in_turn(
+    pipeline: Prepared,
+    sequence: InSequence | None,
+    columns: list[Rows],
+    inline: Inline,
+    deadline: float | None,
+    told: Context | None,
+) -> Emitted:
+    """Run a stream of a sequence when those before it are done; one that nobody reads to its end
+    leaves nothing."""
+    sequences, turn = pipeline.ask(sequence)
+    left: list[Rows] | None = None
+    try:
+        sequences.wait(turn, deadline)
+        block, presenters = pipeline.whole
+        flow = pipeline.tell(pipeline.start_turn(turn, columns, block), told)
+        left = yield from inline.emitted(flow, presenters)
+        return left
+    finally:
+        sequences.finish(turn, left)

@@ -86,13 +86,16 @@ def advance(
 ) -> Advanced:
     """Go on with a request: with what it waited for, done (or its fault), or with neither from the
     start of the walk, or from what it has emitted last."""
-    begin = clock()
+    task, begin = strand.task, clock()
+    if not task.hold():
+        return None
     try:
         return _walk(strand, outcome, tally, clock, doors)
     except Exception as error:
-        fault = own_fault(error, strand.task.pipeline.plan.name)
+        fault = own_fault(error, task.pipeline.plan.name)
         return Ended(strand, fault) if isinstance(strand, Branch) else fault
     finally:
+        task.release()
         strand.busy += clock() - begin
 
 
@@ -178,6 +181,23 @@ RunBatch: TypeAlias = Callable[[Stage, Batch[Ticket], Tally, float], list[Delive
 
 def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
     """Run a batch. When it fails, the rows of each request run once more without the others'."""
+    if any(piece.entry.owner.task.turn is not None for piece in batch.slices):
+        return _run_held(stage, batch, tally, now)
+    return _run_all(stage, batch, tally, now)
+
+
+def _run_held(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
+    """Run the rows of those whose turn in their sequence is not over, which lasts until then."""
+    held = [piece for piece in batch.slices if piece.entry.owner.task.hold()]
+    try:
+        rows = sum(piece.stop - piece.start for piece in held)
+        return _run_all(stage, Batch(tuple(held), rows), tally, now) if held else []
+    finally:
+        for piece in held:
+            piece.entry.owner.task.release()
+
+
+def _run_all(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
     cell = tally.stages[stage.index]
     slices = batch.slices
     for piece in slices:

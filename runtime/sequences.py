@@ -42,17 +42,20 @@ class Turn:
     """A request's place in its sequence. `go` is called when it comes first after waiting.
 
     `cut` says that what it leaves is not to be gone on from: one that starts anew was behind it,
-    and has failed.
+    and has failed. It is `over` once it is finished, but lasts while it is `held`; `left` is what
+    is kept then.
     """
 
-    __slots__ = ("after", "before", "cut", "entry", "go", "sequence")
+    __slots__ = ("after", "before", "cut", "entry", "go", "held", "left", "over", "sequence")
 
     def __init__(self, sequence: InSequence, entry: "_Entry") -> None:
         self.sequence, self.entry = sequence, entry
         self.before: Turn | None = None
         self.after: Turn | None = None
         self.go: Callable[[], None] | None = None
-        self.cut = False
+        self.cut = self.over = False
+        self.held = 0
+        self.left: States | None = None
 
     @property
     def slot(self) -> int | None:
@@ -155,7 +158,23 @@ class SequenceStore:
         return turn.entry.values
 
     def finish(self, turn: Turn, values: States | None, now: float) -> Sequence[Turn]:
-        """Keep what a request leaves (None: it failed); return the turns that may begin now."""
+        """Keep what a request leaves (None: it failed); return the turns that may begin now: none
+        while something of it still runs, of which nobody will hear."""
+        turn.over, turn.left = True, values
+        return () if turn.held else self._end_turn(turn, values, now)
+
+    def hold(self, turn: Turn) -> bool:
+        """Let a turn last while something of its request runs; False when it is over already, and
+        nothing is to run. `release` follows."""
+        turn.held += not turn.over
+        return not turn.over
+
+    def release(self, turn: Turn, now: float) -> Sequence[Turn]:
+        """Note that something has run; return the turns that may begin now."""
+        turn.held -= 1
+        return self._end_turn(turn, turn.left, now) if turn.over and not turn.held else ()
+
+    def _end_turn(self, turn: Turn, values: States | None, now: float) -> Sequence[Turn]:
         entry, before = turn.entry, turn.before
         was_first = before is None
         entry.remove(turn)

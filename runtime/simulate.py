@@ -1,18 +1,21 @@
 """The simulated driver: any interleaving of workers, on a clock that only tests move.
 
 Each step starts or finishes one job of one virtual worker, chosen by a seed; a stage takes the
-time that `cost` says, on the fake clock. The decisions are the scheduler's own, the stages are
+time that `cost` says, on the fake clock, and does what it does at the beginning of that time or at
+its end. The decisions are the scheduler's own, the stages are
 real: only threads and time are not.
 """
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..compiler.plan import Plan
 from ..stdlib.op import Item
 from .admission import Intake
 from .devices.device import Device
+from .inline import Inline, answer_in_turn
 from .jobs import Reached, go_on
 from .load import LoadConfig, Stages
 from .metrics import Metrics, Snapshot
@@ -24,7 +27,7 @@ from .request import Code, Fault, Request
 from .rows import size_of
 from .scheduler import End, GoOn, Run, Scheduler
 from .stage import Stage
-from .strands import Resume, open_walk, opens
+from .strands import Delivery, Resume, open_walk, opens
 from .task import Strand, Task
 from .turns import Sequences
 
@@ -76,7 +79,8 @@ class _Busy:
 
 class Simulation:
     """An engine with `workers` virtual workers. `cost(stage, rows)` is in seconds. With even seeds
-    a worker goes on with one strand at a time, with odd ones with all that can go on."""
+    a worker goes on with one strand at a time, with odd ones with all that can go on. A batch
+    takes effect when it begins, or with `late_effects` when it ends."""
 
     def __init__(
         self,
@@ -88,11 +92,12 @@ class Simulation:
         sequences: int = 4096,
         cost: Callable[[str, int], float] = lambda _stage, _rows: 0.001,
         devices: tuple[Device, ...] = (),
+        late_effects: bool = False,
     ) -> None:
         self.now = 0.0
         self._random = random.Random(seed)
         self._cost, self._free = cost, workers
-        self._handfuls = seed % 2 == 1
+        self._handfuls, self._late_effects = seed % 2 == 1, late_effects
         self._stages = Stages(plan, LoadConfig(devices=devices))
         self._pipelines = {
             pipeline.name: Prepared(
@@ -181,6 +186,14 @@ class Simulation:
             return self._scheduler.admit(task, self.now, self._free)
         return self._scheduler.park(task, self.now)
 
+    def call(self, request: Request) -> Mapping[str, Item]:
+        """Answer in a thread of the caller's own, at this moment; raises Fault. If it is of a
+        sequence its turn must have come."""
+        pipeline = self._pipelines[request.pipeline]
+        columns = pipeline.accept(request.inputs)
+        inline = Inline(pipeline, self._metrics.tally(), lambda: self.now, None)
+        return answer_in_turn(pipeline, request.sequence, None, columns, inline, None, None)
+
     def enter(self, strand: Strand, stage: Stage, count: int) -> bool:
         """Let every row wait where it could: that is what is simulated."""
         del strand, count
@@ -254,11 +267,12 @@ class Simulation:
         if isinstance(job, Run):
             name, rows = job.queue.stage.name, job.batch.rows
             self.runs.append((self.now, name, rows))
-            deliveries = run_watched_batch(
-                lambda: self.now, job.queue.stage, job.batch, tally, self.now
+            run = partial(
+                run_watched_batch, lambda: self.now, job.queue.stage, job.batch, tally, self.now
             )
+            deliveries = None if self._late_effects else run()
             done = self._cost(name, rows)
-            self._later(done, lambda: self._scheduler.ran(job, deliveries, self.now))
+            self._later(done, lambda: self._ran(job, run() if deliveries is None else deliveries))
             return
         if isinstance(job, End):
             self._free += 1
@@ -275,6 +289,9 @@ class Simulation:
                 self.runs.append((self.now, stage.name, cell.rows - rows))
                 seconds += self._cost(stage.name, cell.rows - rows)
         self._later(seconds, lambda: self._advanced(steps))
+
+    def _ran(self, job: Run, deliveries: Sequence[Delivery]) -> None:
+        self._scheduler.ran(job, deliveries, self.now)
 
     def _later(self, seconds: float, finish: Callable[[], None]) -> None:
         self._busy.append(_Busy(self.now + seconds, finish))

@@ -114,6 +114,17 @@ class Task(Waiter):
         """The request that this is a strand of: itself."""
         return self
 
+    def hold(self) -> bool:
+        """Whether something of it may run: not when its turn in a sequence is over. `release`
+        follows."""
+        sequences = self.pipeline.sequences
+        return self.turn is None or sequences is None or sequences.hold(self.turn)
+
+    def release(self) -> None:
+        """Note that something of it has run."""
+        if self.turn is not None and self.pipeline.sequences is not None:
+            self.pipeline.sequences.release(self.turn)
+
     def leave(self, succeeded: bool) -> None:
         """Let the next request of its sequence go, with what this one leaves if it succeeded."""
         if self.turn is not None and self.pipeline.sequences is not None:

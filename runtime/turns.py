@@ -29,6 +29,7 @@ class Sequences:
         initial = [literal_item(one.initial, one.field.type) for one in pipeline.states]
         self._store = SequenceStore(pipeline.name, initial, places_of(pipeline, most))
         self._pipeline, self._clock = pipeline.name, clock
+        self._kept_inside = keeps_inside(pipeline)
         self._ids = next((_IDS[one.name] for one in pipeline.controls if one.name in _IDS), None)
         self._lock = threading.Lock()
         self._fewer = threading.Condition(self._lock)
@@ -153,6 +154,28 @@ class Sequences:
             self._tell_fewer()
         _let_go(going)
 
+    def hold(self, turn: Turn) -> bool:
+        """Whether something of a request may run: then the next has to wait for it, though it may
+        be cancelled or late meanwhile. `release` follows.
+
+        Only where models or functions keep something of a sequence themselves, and would find it
+        changed behind the next one; else what runs for nobody changes nothing.
+        """
+        if not self._kept_inside:
+            return True
+        with self._lock:
+            return self._store.hold(turn)
+
+    def release(self, turn: Turn) -> None:
+        """Note that something has run, which `hold` has allowed."""
+        if not self._kept_inside:
+            return
+        now = self._clock()
+        with self._lock:
+            going = self._store.release(turn, now)
+            self._tell_fewer()
+        _let_go(going)
+
     def watch(self, look: Callable[[], None]) -> None:
         """Let `look` be called when a request is over while sequences wait for a place, which may
         come when another has been silent for long enough."""
@@ -198,6 +221,13 @@ class Sequences:
         """Wake who waits for the last sequence to end. The lock is held."""
         if self._retired:
             self._fewer.notify_all()
+
+
+def keeps_inside(pipeline: PipelinePlan) -> bool:
+    """Whether functions or models may keep something of a sequence themselves: they are told of it,
+    or find it in a row of its own."""
+    slots = pipeline.sequencing is not None and pipeline.sequencing.slots is not None
+    return bool(pipeline.controls) or slots
 
 
 def places_of(pipeline: PipelinePlan, most: int) -> Places:

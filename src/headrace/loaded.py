@@ -12,6 +12,7 @@ from .runtime.engine import Engine, EngineConfig
 from .runtime.load import Progress
 from .runtime.metrics import Snapshot
 from .runtime.shared import Shared
+from .runtime.turns import keeps_inside
 
 
 class Loaded:
@@ -97,9 +98,6 @@ class Loaded:
 
 
 def _keeps_itself(plan: Plan) -> bool:
-    """Whether functions or models may keep something of a sequence themselves: they are told of it,
-    or find it in a row of its own. Those of another engine would know nothing of that."""
-    return any(
-        one.controls or (one.sequencing is not None and one.sequencing.slots is not None)
-        for one in plan.pipelines
-    )
+    """Whether functions or models may keep something of a sequence themselves: those of another
+    engine would know nothing of that."""
+    return any(keeps_inside(one) for one in plan.pipelines)

@@ -1,5 +1,7 @@
 """The strategy `direct`: a sequence has a row of the batch of its own for as long as it lives."""
 
+import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -17,6 +19,8 @@ from headrace.runtime.rows import Rows, Value
 from headrace.runtime.seats import Seat, SeatedStage
 from headrace.runtime.simulate import Outcome, Simulation
 from headrace.runtime.stage import Part, StageError
+from tests.runtime.behaviour_pipes import MEETING
+from tests.runtime.drivers import Meeting
 
 COUNTER = """
 import numpy as np
@@ -119,6 +123,58 @@ def test_a_row_that_fails_does_so_alone(plan: headrace.CompiledPlan) -> None:
     assert bad.fault is not None
     assert "thirteen" in str(bad.fault)
     simulation.close()
+
+
+def sum_of(outcome: Outcome) -> int | None:
+    return None if outcome.outputs is None else int(cast("float", outcome.outputs["sum"]))
+
+
+@pytest.mark.parametrize("late_effects", [False, True])
+def test_what_was_cancelled_does_not_run_behind_a_call(
+    plan: headrace.CompiledPlan, *, late_effects: bool
+) -> None:
+    for seed in range(25):
+        draw = random.Random(seed)
+        simulation = Simulation(plan.plan, workers=2, seed=seed, late_effects=late_effects)
+        before = int(cast("float", simulation.call(asked(1, "a", start=True))["sum"]))
+        for x in range(1, 20, 2):
+            outcome = simulation.submit(asked(1 << x, "a"))
+            simulation.run(until=simulation.now + draw.choice((0, 0.0004, 0.002)))
+            simulation.cancel(outcome)
+            now = int(cast("float", simulation.call(asked(1 << x + 1, "a"))["sum"]))
+            # each power of two says of a request whether its row has run by then
+            assert now % (1 << x) == before, f"seed {seed}: the state has changed since"
+            before = now
+        simulation.run()
+        assert simulation.leftovers == {}
+        simulation.close()
+
+
+def test_a_call_waits_for_what_runs_of_one_that_was_cancelled(tmp_path: Path) -> None:
+    meets = COUNTER.replace(
+        "import numpy as np", f"import numpy as np\nimport {MEETING} as meeting"
+    )
+    meets = meets.replace(
+        "assert x.shape",
+        "if (x == 2).any(): meeting.meet(); meeting.meet()\n        assert x.shape",
+    )
+    (tmp_path / "counter.py").write_text(meets)
+    (tmp_path / "p.pipe").write_text(SOURCE)
+    meeting = sys.modules[MEETING] = Meeting(MEETING, together=True)
+    engine = Engine(headrace.compile(tmp_path / "p.pipe").plan, EngineConfig(workers=2))
+    try:
+        assert total(engine, asked(1, "a", start=True)) == 1
+        meeting.expect(2)
+        cancelled = engine.submit(asked(2, "a"))
+        meeting.meet()  # it runs
+        assert cancelled.cancel()
+        with pytest.raises(Fault, match="its turn"):
+            engine.call(asked(8, "a")._replace(deadline=engine.config.clock()))
+        meeting.meet()
+        assert total(engine, asked(4, "a")) == 7
+    finally:
+        engine.close()
+        del sys.modules[MEETING]
 
 
 class Failing:
