@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import PurePath
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, NoReturn, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from .devices.resident import ResidentDevice
 from .devices.streams import Streams
 from .division import Share
 from .load_error import BAD_MODEL, NO_RUNTIME, TWO_RUNTIMES, LoadError
+from .request import Code
+from .stage import StageGone
 
 _PACKAGES: Final = ("onnxruntime", "onnxruntime-gpu")
 Feeds = TypeVar("Feeds")
@@ -77,7 +79,9 @@ class OnnxSession:
         return reason(error)
 
     def close(self) -> None:
-        """Nothing to do: ONNX Runtime frees a session with the last stage that can run it."""
+        """Let go of the model, whoever still holds this: who runs it keeps it until he has."""
+        self.run = _closed
+        self._session = None
 
     def streams(self) -> Streams:
         """Return the streams of one stage that runs this: on a GPU all share the session's."""
@@ -92,6 +96,8 @@ class OnnxSession:
     ) -> list[View]:
         """Run on views in place, in the order of a stream. A result of unknown shape is put where
         the session chooses, which has to be waited for, and then moved within the device."""
+        if self._session is None:
+            _closed(feeds)
         device = cast("ResidentDevice", self._device)  # as everything that is not the host
         memory, index = device.memory, device.index
         binding = self._session.io_binding()
@@ -121,6 +127,10 @@ class OnnxSession:
             view if view is not None else device.adopt(output, stage, stream)
             for view, output in zip(views, outputs, strict=True)
         ]
+
+
+def _closed(_feeds: object) -> NoReturn:
+    raise StageGone(Code.UNAVAILABLE, "the engine was closed")
 
 
 def pinned(cpus: Sequence[int], run: Callable[[Feeds], Results], feeds: Feeds) -> Results:

@@ -1,5 +1,6 @@
 """The engine with real threads: submit, cancel, drain, close; bounds and limits while busy."""
 
+import gc
 import sys
 import threading
 from collections.abc import Iterator
@@ -8,11 +9,20 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from onnxruntime import InferenceSession
 
 from headrace.compiler.plan import Batching, EachStep, Queueing
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.forecast import START
-from headrace.runtime.request import Code, Dropped, Fault, Request, RequestError, Response
+from headrace.runtime.request import (
+    Code,
+    Dropped,
+    EngineClosed,
+    Fault,
+    Request,
+    RequestError,
+    Response,
+)
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields, kind, place
 
 GATED = """
@@ -362,13 +372,30 @@ def test_results_that_are_not_wanted_are_not_made_when_submitted() -> None:
 
 def test_threads_end_with_the_engine(gate: Gate) -> None:
     gate.opened.set()
-    before = threading.active_count()
+    before = set(threading.enumerate())
     engine = opened(gated(deadline=9.0), workers=3)
-    assert threading.active_count() == before
+    assert not set(threading.enumerate()) - before
     engine.submit(asking(0.0)).result(10)
-    assert threading.active_count() > before
+    assert set(threading.enumerate()) - before
     engine.close()
-    assert threading.active_count() == before
+    assert not set(threading.enumerate()) - before
+
+
+def test_a_closed_engine_that_is_still_held_lets_go_of_its_models(gate: Gate) -> None:
+    gate.opened.set()
+    before = models_in_memory()
+    engine = opened(gated())
+    pipeline = engine.pipeline("p")
+    assert len(models_in_memory() - before) == 1
+    engine.close()
+    assert models_in_memory() <= before
+    with pytest.raises(EngineClosed):
+        engine.run(pipeline, {"x": 1.0})
+
+
+def models_in_memory() -> set[int]:
+    gc.collect()
+    return {id(one) for one in gc.get_objects() if isinstance(one, InferenceSession)}
 
 
 def test_loading_tells_its_progress() -> None:
