@@ -42,6 +42,7 @@ class Workers:
         self._limit = threading.Condition(self._lock)
         self._empty = threading.Condition(self._lock)
         self._idle = count
+        self._keeping = False
         self._watched: float | None = None
         self._alarm: float | None = None
         self._keeper: threading.Thread | None = None
@@ -158,6 +159,16 @@ class Workers:
         with self._lock:
             return self._empty.wait_for(lambda: self._scheduler.in_flight == 0, timeout)
 
+    def settle(self, timeout: float | None) -> bool:
+        """Wait until every request is answered and no thread here holds on to anyone's values;
+        False when `timeout` seconds were not enough."""
+        with self._lock:
+            return self._empty.wait_for(self._holds_nothing, timeout)
+
+    def _holds_nothing(self) -> bool:
+        all_wait = self._idle == len(self._threads) and not self._keeping
+        return all_wait and self._scheduler.in_flight == 0
+
     def close(self) -> None:
         """Fail what waits, let what runs come to its next wait, and end the threads."""
         with self._lock:
@@ -209,6 +220,8 @@ class Workers:
             job = self._scheduler.next_job(now)
             if job is None:
                 self._idle += 1
+                if self._idle == len(self._threads):
+                    self._empty.notify_all()
                 while job is None:
                     if self._stopping:
                         return None
@@ -314,6 +327,7 @@ class Workers:
     def _next_expired(self) -> "list[tuple[Task, Fault]] | None":
         with self._lock:
             while not self._stopping:
+                self._keeping = True
                 now = self._clock()
                 over = self._scheduler.expire(now)
                 if self._scheduler.has_job(now):
@@ -321,8 +335,10 @@ class Workers:
                 silent = [one.next_expiry() for one in self._sequences]
                 if over or any(at is not None and at <= now for at in silent):
                     return over
-                self._alarm = self._next_limit()
+                self._alarm, self._keeping = self._next_limit(), False
+                self._empty.notify_all()
                 self._limit.wait(seconds_until(self._alarm, now))
+            self._keeping = False
             return None
 
 

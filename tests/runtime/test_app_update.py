@@ -228,6 +228,9 @@ def test_who_waits_for_a_stream_that_nobody_reads_on_holds_up_no_close(load: Loa
     waiting: list[object] = [app.count.sequence(1).submit(n=0)]
     callers = [threading.Thread(target=lambda: waiting.append(app.count.sequence(1)(n=0)))]
     callers[0].start()
+    (sequences,) = app._loaded.engine.sequences.values()  # pyright: ignore[reportPrivateUsage] who waits is told nowhere
+    while not sequences._callers:  # pyright: ignore[reportPrivateUsage] nor this
+        callers[0].join(0.001)
     app.close()
     callers[0].join(20)
     assert not callers[0].is_alive()

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.runtime.regions import Place, Regions, RegionsConfig
 from headrace.runtime.request import Code, Fault, RequestError
+from tests.holding import descriptors
 
 SHM = Path("/dev/shm")
 SIZE = 64
@@ -29,8 +30,8 @@ def file() -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def opened() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+def times_open(file: Path) -> int:
+    return sum(leads == str(file) for _, leads in descriptors())
 
 
 def test_what_lies_there_is_read_and_written(regions: Regions, file: Path) -> None:
@@ -65,10 +66,10 @@ def test_b29_bytes_outside_of_a_region_are_refused(
 def test_b29_a_region_that_its_file_does_not_hold_is_refused(
     regions: Regions, file: Path, offset: int, size: int
 ) -> None:
-    before = opened()
+    before = descriptors()
     with pytest.raises(RequestError):
         regions.register("r", file.name, offset, size, "")
-    assert opened() == before
+    assert not descriptors() - before
     assert regions.status("", "") == ()
 
 
@@ -121,7 +122,7 @@ def test_a_link_a_folder_and_a_pipe_are_not_opened(regions: Regions, tmp_path: P
     (SHM / names[0]).symlink_to(target)
     (SHM / names[1]).mkdir()
     os.mkfifo(SHM / names[2])
-    before = opened()
+    before = descriptors()
     try:
         for name in names:
             with pytest.raises(RequestError, match="cannot be opened"):
@@ -130,7 +131,7 @@ def test_a_link_a_folder_and_a_pipe_are_not_opened(regions: Regions, tmp_path: P
         (SHM / names[0]).unlink()
         (SHM / names[1]).rmdir()
         (SHM / names[2]).unlink()
-    assert opened() == before
+    assert not descriptors() - before
 
 
 def test_a_file_that_becomes_shorter_is_an_error_and_no_signal(
@@ -160,7 +161,7 @@ def test_a_region_does_not_exist_for_others(regions: Regions, file: Path) -> Non
 
 
 def test_a_region_in_use_is_closed_when_its_last_use_ends(regions: Regions, file: Path) -> None:
-    before = opened()
+    before = descriptors()
     regions.register("r", file.name, 0, 8, "")
     with regions.using("r", 0, 8, "") as (first, _), regions.using("r", 0, 8, "") as (second, _):
         regions.unregister("r", "")
@@ -171,14 +172,13 @@ def test_a_region_in_use_is_closed_when_its_last_use_ends(regions: Regions, file
         regions.register("r", file.name, 8, 8, "")  # the name is free at once
         assert regions.read("r", 0, 1, "") == b"\10"
         regions.unregister("r", "")
-    assert opened() == before
+    assert not descriptors() - before
 
 
 def test_a_name_is_registered_once_and_so_many_regions_at_most(
     regions: Regions, file: Path
 ) -> None:
     regions.register("a", file.name, 0, 1, "")
-    before = opened()
     with pytest.raises(RequestError, match="registered already"):
         regions.register("a", file.name, 0, 1, "other")
     regions.register("b", file.name, 0, 1, "")
@@ -186,10 +186,10 @@ def test_a_name_is_registered_once_and_so_many_regions_at_most(
     with pytest.raises(Fault) as fault:
         regions.register("d", file.name, 0, 1, "")
     assert fault.value.code is Code.OVERLOADED
-    assert opened() == before + 2
+    assert times_open(file) == 3
     regions.unregister("", "")
     assert regions.status("", "") == ()
-    assert opened() == before - 1
+    assert times_open(file) == 0
 
 
 @pytest.mark.parametrize("name", ["", "../r", "a b", "a\nb", ".r", "x" * 200])

@@ -64,6 +64,8 @@ def asked(id: int, *, start: bool = False, end: bool = False) -> Request:
 
 
 def ledger(engine: Engine) -> Ledger:
+    """Return what the device has counted, with nothing in a worker's hands any more."""
+    assert engine.settle(20)
     return engine._stages.device("sim").ledger  # pyright: ignore[reportPrivateUsage]
 
 

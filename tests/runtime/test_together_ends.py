@@ -142,8 +142,13 @@ def test_a_deadline_is_told_on_time_whatever_the_branches_do(simulate: type[Simu
     assert simulation.ran() == {}
 
 
-def test_a_deadline_that_a_branch_finds_over_is_not_for_a_try(simulate: type[Simulated]) -> None:
-    maker = Toys()
+SLOW_LEFT = TOYS.replace("def left(x):", "import meeting\n\ndef left(x):\n    meeting.now += 1.0")
+
+
+def test_a_deadline_that_a_branch_finds_over_is_not_for_a_try(
+    simulate: type[Simulated], meeting: ModuleType
+) -> None:
+    maker = Toys(SLOW_LEFT)
     two = arm(call(0, [0], [1], 5), call(3, [1], [2], 6), result=2)
     fork = together(two, two, outputs=(1, 2))
     body = block([], [fork], [1], captures=[(0, 0)])
@@ -157,11 +162,12 @@ def test_a_deadline_that_a_branch_finds_over_is_not_for_a_try(simulate: type[Sim
     assert outcome.fault is not None
     assert outcome.fault.code is Code.DEADLINE
 
-    times = iter([0.0, 0.1, 0.6])
-    engine = Engine(maker.plan(), EngineConfig(workers=1, clock=lambda: next(times)))
+    meeting.now = 0.0
+    engine = Engine(maker.plan(), EngineConfig(workers=1, clock=lambda: meeting.now))
     with pytest.raises(Fault) as caught:
         engine.call(Request("p", {"x": 1.0}))  # type: ignore[dict-item]
     assert caught.value.code is Code.DEADLINE
+    assert meeting.now == 1.0  # one branch has begun, and nothing ran behind its first stage
     engine.close()
 
 

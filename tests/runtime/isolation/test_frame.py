@@ -4,7 +4,6 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,6 +19,7 @@ from headrace.runtime.isolation.frame import (
     send,
     unpack,
 )
+from tests.holding import descriptors
 
 FRAME = Frame(Kind.CALL, 3, 4, 5, 6, 2**40)
 frames = st.builds(
@@ -81,10 +81,10 @@ def test_the_engine_keeps_no_descriptor_that_a_worker_sends(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = descriptors()
     send(theirs, FRAME, theirs.fileno())
     assert receive(ours) == FRAME
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert not descriptors() - before
 
 
 def test_an_end_is_told_from_a_part(ends: tuple[socket.socket, socket.socket]) -> None:

@@ -18,22 +18,12 @@ from headrace.runtime.isolation.channel import WorkerError
 from headrace.runtime.isolation.pool import Pool
 from headrace.runtime.request import Code
 from headrace.runtime.stage import StageError, StageGone
+from tests.holding import held, named
 from tests.runtime.wire.conftest import eventually
 
 from .programs import SOURCE, pipe, pool, program, told
 
 LARGE = 1 << 20
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def shared() -> set[str]:
-    """The shared memory that this process maps, by inode; and what /dev/shm names."""
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    inodes = {line.split()[4] for line in maps if "memfd:headrace" in line}
-    return inodes | {str(one) for one in Path("/dev/shm").iterdir()}
 
 
 def ended(number: int, seconds: float = 10.0) -> bool:
@@ -103,10 +93,11 @@ def test_large_tensors_come_without_a_copy_and_in_a_steady_state_nothing_is_made
         y: Any = None  # Any: an array, as x
         for _ in range(3):  # two answers are alive at a time
             y = same(x)
-        before, open_before = shared(), descriptors()
+        before, names = held(), named()
         for _ in range(20):
             y = same(x)
-        assert (shared(), descriptors()) == (before, open_before)
+        assert not held() - before
+        assert not named() - names
         assert not y.flags.owndata
         assert np.array_equal(y, x)
     assert np.array_equal(y, x)  # the worker has gone, and this stays
@@ -290,10 +281,10 @@ def leave(status):
 def test_what_cannot_be_loaded_is_refused_with_nothing_left(
     source: str, made: bool, said: str
 ) -> None:
-    before = descriptors(), shared(), threading.active_count()
+    before = held()
     with pytest.raises(StageError, match=said):
         Pool(program("f", source, made=made), 2)
-    assert (descriptors(), shared(), threading.active_count()) == before
+    assert not held() - before
 
 
 @pytest.mark.slow
@@ -349,12 +340,12 @@ def test_a_worker_that_prints_while_it_is_loaded_is_loaded(
 
 @pytest.mark.slow
 def test_a_closed_pool_leaves_no_process_no_thread_no_memory() -> None:
-    before = descriptors(), shared(), threading.active_count()
+    before = held()
     with pool("number", count=3) as number:
         workers = {number(0)}
         kept = number
     assert all(ended(one, 0) for one in workers)  # type: ignore[arg-type] numbers
-    assert (descriptors(), shared(), threading.active_count()) == before
+    assert not held() - before
     with pytest.raises(StageGone, match="the engine was closed"):
         kept(0)
     kept.close()  # once more
