@@ -1,55 +1,121 @@
 """The other side of the wire: a server's model as its clients see it.
 
-The forms of a pipeline's values are the same on both sides. A client turns its inputs to tensors
-as a server does its results, and reads results as a server reads inputs.
+The border of a pipeline is the same on both sides: a client checks its inputs as the engine does,
+turns them to tensors as a server does its results, and reads results as a server reads inputs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from ...compiler.plan import Block, Parameter, PipelinePlan, Place, Plan
+import numpy as np
+
+from ...compiler.plan import Parameter, PipelinePlan, Plan
 from ...dsl.types import ANY_DIM, DType, Field, TensorType, Type
 from ...stdlib.op import Item
-from ..convert import Mismatch, converter
+from ..accept import Acceptor, Presenter
 from ..request import Code, Fault, RequestError
+from ..rows import Rows, Value
+from .configuration import TYPE_PARAMETER
 from .datatypes import DATATYPES
-from .ext.model_configuration import TYPE_PARAMETER
 from .inputs import Given, read_inputs
-from .models import Model, model_of
+from .models import model_of
 from .raw import read_raw
 from .results import WireTensor, result_tensors
+from .signature import read_signature, signature_in, signature_of
 from .type_text import read_type
 
-_NOWHERE = Place("", 0, 0, "")
-_NOTHING = Block((), (), (), (), (), 0, ())
+
+class Remote:
+    """A pipeline of a server: what it takes and gives, and how both travel."""
+
+    def __init__(self, pipeline: PipelinePlan) -> None:
+        self.pipeline = pipeline
+        self.model = model_of(Plan("", (pipeline,), (), (), (), (), ()), pipeline, "")
+        outputs, shapes = self.model.outputs, self.model.shape_outputs
+        self._answer = replace(self.model, inputs=outputs, shape_inputs=shapes)
+        self._accept = Acceptor(pipeline).accept
+        names = [parameter.field.name for parameter in pipeline.parameters]
+        self._inputs = tuple((i, self.model.inputs[name]) for i, name in enumerate(names))
+        self._presenters = {
+            field.name: Presenter(pipeline, i) for i, field in enumerate(pipeline.results)
+        }
+
+    def tensors(self, inputs: Mapping[str, object]) -> tuple[WireTensor, ...]:
+        """Turn a caller's inputs to tensors; RequestError, with the signature, when they do not
+        fit. What is left out is the server's to fill in."""
+        columns = self._accept(inputs)
+        return tuple(
+            tensor
+            for i, form in self._inputs
+            if form.name in inputs
+            for tensor in result_tensors(form, _whole(columns[i], many=form.batched))
+        )
+
+    def results(self, tensors: list[Given[bytes]]) -> dict[str, Item]:
+        """Turn the tensors of an answer to results, in the order of the signature; what is optional
+        and absent is None."""
+        try:
+            items = read_inputs(self._answer, tensors, read_raw)
+        except RequestError as error:
+            raise Fault(
+                Code.UNSUPPORTED, f"the answer is none of `{self.model.name}`: {error.message}"
+            ) from None
+        many = self.pipeline.batch is not None
+        return {
+            name: presenter.present(_column(items[name], many)) if name in items else None
+            for name, presenter in self._presenters.items()
+        }
 
 
-def remote_model(config: Mapping[str, Any]) -> Model:  # Any: JSON
-    """Return the model that a ModelConfig (in its JSON form) describes.
+def _whole(column: Rows, *, many: bool) -> Item:
+    """Return the value of a column as it travels: one item, or all rows."""
+    if not many:
+        return cast("Item", column.item(0))  # of a caller's value, which is on the host
+    if column.is_stacked:
+        return cast("Item", column.stack())
+    return cast("Item", column.items())
 
-    A server of headrace tells the types as written; of another, scalars, tensors and bytes are
-    made of what its configuration says.
+
+def _column(item: Item, many: bool) -> Rows:
+    if not many:
+        return Rows.one(item)
+    if isinstance(item, np.ndarray):
+        return Rows.stacked(item)
+    return Rows.of(cast("list[Value]", item))
+
+
+def remote_pipeline(config: Mapping[str, Any]) -> PipelinePlan:  # Any: JSON
+    """Return the pipeline that a ModelConfig (in its JSON form) describes, as far as it can be
+    known.
+
+    A server of headrace tells its signature; of another, scalars, tensors and bytes are made of
+    what its configuration says.
     """
+    if (signature := signature_in(config)) is not None:
+        return read_signature(config["name"], signature)
     parameters = config.get("parameters", {})
     types = {
         name.removeprefix(TYPE_PARAMETER): read_type(value["string_value"])
         for name, value in parameters.items()
         if name.startswith(TYPE_PARAMETER)
     }
-    inputs = [
+    inputs = tuple(
         Parameter(field, tensor.get("optional", False), None)
         for tensor in config.get("input", ())
         if (field := _field(tensor, types)) is not None
-    ]
-    outputs = [
-        field for tensor in config.get("output", ()) if (field := _field(tensor, types)) is not None
-    ]
-    batch = int(config.get("max_batch_size", 0)) or None
-    pipeline = PipelinePlan(
-        config["name"], tuple(inputs), tuple(outputs), _NOTHING, batch, None, None, _NOWHERE
     )
-    return model_of(Plan("", (pipeline,), (), (), (), (), ()), pipeline, "")
+    found = [_field(tensor, types) for tensor in config.get("output", ())]
+    results = tuple(field for field in found if field is not None)
+    kept = config.get("sequence_batching")
+    return signature_of(
+        config["name"],
+        inputs,
+        results,
+        batch=int(config.get("max_batch_size", 0)) or None,
+        stream=config.get("model_transaction_policy", {}).get("decoupled", False),
+        idle=None if kept is None else int(kept.get("max_sequence_idle_microseconds", 0)) / 1e6,
+    )
 
 
 def _field(tensor: Mapping[str, Any], types: Mapping[str, Type]) -> Field | None:  # Any: JSON
@@ -69,32 +135,3 @@ def _dtype(datatype: str) -> DType:
         if known.name == datatype:
             return dtype
     raise Fault(Code.UNSUPPORTED, f"the server's datatype {datatype!a} is unknown")
-
-
-def input_tensors(
-    model: Model, inputs: Mapping[str, object], signature: str
-) -> tuple[WireTensor, ...]:
-    """Turn a caller's inputs to tensors; RequestError, with the signature, when they do not fit."""
-    tensors: list[WireTensor] = []
-    for name, value in inputs.items():
-        form = model.inputs.get(name)
-        if form is None:
-            raise RequestError(f"there is no input `{name}`\n  {signature}", pipeline=model.name)
-        convert = converter(form.type)
-        try:
-            if form.batched:
-                rows = cast("Sequence[object]", value)
-                item: Item = [convert(row, {}) for row in rows]
-            else:
-                item = convert(value, {})
-        except Mismatch as error:
-            raise RequestError(f"`{name}` {error}\n  {signature}", pipeline=model.name) from None
-        tensors += result_tensors(form, item)
-    return tuple(tensors)
-
-
-def results_of(model: Model, tensors: list[Given[bytes]]) -> dict[str, Item]:
-    """Turn the tensors of an answer to results, in the order of the signature."""
-    answer = replace(model, inputs=model.outputs, shape_inputs=model.shape_outputs)
-    items = read_inputs(answer, tensors, read_raw)
-    return {name: items.get(name) for name in model.outputs}

@@ -1,12 +1,24 @@
-"""What a caller says of a request beside its inputs, checked: its id, its parameters."""
+"""What a caller says of a request beside its inputs, checked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, cast
 
 from .runtime.context import Parameters
 
+OPTIONS = ("timeout", "outputs", "priority", "trace", "parameters", "id")
+
 _NONE: Final[Parameters] = MappingProxyType({})
+
+
+def names_of(outputs: object) -> tuple[str, ...]:
+    """Return the names of results that a caller wants; one name stands for itself."""
+    if isinstance(outputs, str):
+        return (outputs,)
+    names = tuple(cast("Iterable[object]", outputs)) if isinstance(outputs, Iterable) else ()
+    if not isinstance(outputs, Iterable) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"outputs are names of results, as in ['text'], not {outputs!r}")
+    return cast("tuple[str, ...]", names)
 
 
 def request_id(id: object) -> str:

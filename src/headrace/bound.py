@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from .asked import OPTIONS
 from .loaded import Loaded
 from .runtime.engine import Engine
 from .runtime.observe.recording import Recording
@@ -13,8 +14,6 @@ from .runtime.request import InSequence
 from .stdlib.op import Item
 
 Traced: TypeAlias = tuple[Record, Trace]
-
-OPTIONS = ("timeout", "outputs", "priority", "trace", "parameters", "id")
 
 _KEPT = 32  # types of results for different `outputs`
 

@@ -1,13 +1,13 @@
 """One pipeline as a function: called here, submitted, awaited, streamed, in sequences."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Literal, TypeVar, cast, overload
 from uuid import uuid4
 
-from .asked import request_id, request_parameters
+from .asked import names_of, request_id, request_parameters
 from .bound import Bound, Traced
 from .loaded import Loaded
 from .runtime.accept import show_signature
@@ -382,7 +382,7 @@ class Pipeline:
     ) -> Record | Traced:
         """Answer a request, of a sequence or of none, in this thread."""
         timeout, outputs, priority, trace = self._options(inputs, timeout, outputs, priority, trace)
-        wanted = None if outputs is None else _names(outputs)
+        wanted = None if outputs is None else names_of(outputs)
 
         def start(bound: Bound) -> Record | Traced:
             deadline, engine = bound.deadline(timeout), bound.engine
@@ -409,7 +409,7 @@ class Pipeline:
     ) -> "Future[Any]":  # Any: a Record, or with `trace` a pair of it and a Trace
         """Answer a request, of a sequence or of none, in a worker thread."""
         timeout, outputs, priority, trace = self._options(inputs, timeout, outputs, priority, trace)
-        wanted = None if outputs is None else _names(outputs)
+        wanted = None if outputs is None else names_of(outputs)
 
         def start(bound: Bound) -> "Future[Any]":  # Any: either
             engine = bound.loaded.workers()
@@ -514,13 +514,3 @@ def _flag(trace: object) -> bool:
     if trace is not None and not isinstance(trace, bool):
         raise TypeError(f"trace is True or False, not {trace!r}")
     return bool(trace)
-
-
-def _names(outputs: object) -> tuple[str, ...]:
-    """Return the names of results that a caller wants; one name stands for itself."""
-    if isinstance(outputs, str):
-        return (outputs,)
-    names = tuple(cast("Iterable[object]", outputs)) if isinstance(outputs, Iterable) else ()
-    if not isinstance(outputs, Iterable) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"outputs are names of results, as in ['text'], not {outputs!r}")
-    return cast("tuple[str, ...]", names)

@@ -98,8 +98,9 @@ def _ask(
         raise UsageError(f"`{target}` names no server", "write `grpc://host:port/pipeline`")
     with Client(f"{url.scheme}://{url.netloc}", timeout) as client:
         remote = client[name]
-        answer = remote(**_values.read(given, wanted(remote.model.pipeline)))
-    return dict(zip(remote.model.outputs, answer, strict=True))
+        call = remote if remote.plan.idle is None else remote.sequence()
+        answer = call(**_values.read(given, wanted(remote.plan)))
+    return dict(zip([field.name for field in remote.plan.results], answer, strict=True))
 
 
 def _load(plan: "Plan", console: Console) -> "App":

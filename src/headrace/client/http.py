@@ -1,133 +1,295 @@
-"""A client's requests over HTTP, on one connection that is kept."""
+"""A client's requests over HTTP."""
 
 import json
-import threading
-from collections.abc import Mapping, Sequence
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    HTTPSConnection,
-    RemoteDisconnected,
-)
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from email.message import Message
+from http.client import HTTPConnection, HTTPException, HTTPResponse, parse_headers
+from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
-from ..runtime.protocols.ext.sequence import named
+from ..runtime.protocols.faults import FAULT, read_fault
 from ..runtime.protocols.inputs import Given
 from ..runtime.protocols.raw import write_raw
-from ..runtime.protocols.results import WireTensor
-from ..runtime.request import Code, Fault, InSequence
+from ..runtime.request import Code, Fault
+from .address import Address
+from .connections import Connections
+from .wire import Asked, Cancellation, Failed, Model, cancelled, late, lost, unreached
 
 _LENGTH = "Inference-Header-Content-Length"
-_CODES = {400: Code.INVALID, 404: Code.NOT_FOUND, 501: Code.UNSUPPORTED, 503: Code.UNAVAILABLE}
+_PARTS = "multipart/mixed"
+_CODES = {
+    400: Code.INVALID,
+    401: Code.UNAUTHENTICATED,
+    403: Code.FORBIDDEN,
+    404: Code.NOT_FOUND,
+    413: Code.INVALID,
+    499: Code.CANCELLED,
+    501: Code.UNSUPPORTED,
+    503: Code.UNAVAILABLE,
+}
+_GRACE = 0.1
+"""Seconds beyond a request's time in which the server may tell what became of it."""
 
 
 class HttpWire:
-    """One connection; calls of several threads take turns."""
+    """A connection for each request that is under way."""
 
-    def __init__(self, host: str, port: int | None, timeout: float | None, *, secure: bool) -> None:
-        """`port` None is the scheme's own; `secure` is for TLS."""
-        kind = HTTPSConnection if secure else HTTPConnection
-        self._connection = kind(host, port, timeout=timeout)
-        self._turn = threading.Lock()
+    def __init__(self, address: Address) -> None:
+        self.address = str(address)
+        self._connections = Connections(address)
+        self._prefix = address.prefix
+        token = address.token
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
-    def config(self, model: str) -> Mapping[str, Any]:  # Any: JSON
-        answer, _ = self._call("GET", f"{_path(model)}/config", b"", {})
-        return {"name": model, **answer}
+    def config(self, model: Model, timeout: float | None) -> Mapping[str, Any]:  # Any: JSON
+        return {"name": model.name, **self._ask("GET", f"{_path(model)}/config", timeout)}
+
+    def names(self, timeout: float | None) -> Sequence[str]:
+        answer = self._ask("POST", "/v2/repository/index", timeout, b'{"ready": true}')
+        return list(dict.fromkeys(one["name"] for one in answer))
 
     def infer(
-        self,
-        model: str,
-        tensors: Sequence[WireTensor],
-        outputs: Sequence[str] | None,
-        timeout: float | None,
-        sequence: InSequence | None = None,
+        self, asked: Asked, timeout: float | None, cancellation: Cancellation | None
     ) -> list[Given[bytes]]:
-        raws = [write_raw(tensor.flat) for tensor in tensors]
-        parameters: dict[str, bool | int | str] = {"binary_data_output": True}
-        if sequence is not None:
-            parameters |= named(sequence)
-        if timeout is not None:
-            parameters["timeout"] = round(timeout * 1e6)
-        request: dict[str, Any] = {  # Any: JSON
-            "parameters": parameters,
-            "inputs": [
-                {
-                    "name": tensor.name,
-                    "datatype": tensor.datatype.name,
-                    "shape": tensor.shape,
-                    "parameters": {"binary_data_size": len(raw)},
-                }
-                for tensor, raw in zip(tensors, raws, strict=True)
-            ],
-        }
-        if outputs is not None:
-            request["outputs"] = [{"name": name} for name in outputs]
-        head = json.dumps(request).encode()
-        headers = {_LENGTH: str(len(head)), "Content-Type": "application/octet-stream"}
-        answer, rest = self._call("POST", f"{_path(model)}/infer", b"".join((head, *raws)), headers)
-        given: list[Given[bytes]] = []
-        for output in answer["outputs"]:
-            size = output.get("parameters", {}).get("binary_data_size")
-            if size is None:
-                raise Fault(Code.UNSUPPORTED, "the server did not answer with binary tensors")
-            given.append((output["name"], output["datatype"], tuple(output["shape"]), rest[:size]))
-            rest = rest[size:]
-        return given
+        body, headers = _body(asked, timeout)
+        path = f"{_path(asked.model)}/infer"
+        exchange = self._begin("POST", path, body, headers, timeout, cancellation)
+        response = exchange.response
+        content = exchange.read()
+        exchange.end()
+        return _tensors(*_read(response, content, asked.id))
+
+    def stream(
+        self, asked: Asked, timeout: float | None, cancellation: Cancellation
+    ) -> Iterator[list[Given[bytes]]]:
+        body, headers = _body(asked, timeout)
+        path = f"{_path(asked.model)}/infer"
+        headers["Accept"] = _PARTS
+        exchange = self._begin("POST", path, body, headers, timeout, cancellation)
+        response = exchange.response
+        if response.status != 200 or _PARTS not in (response.getheader("Content-Type") or ""):
+            content = exchange.read()
+            exchange.end()
+            yield _tensors(*_read(response, content, asked.id))
+            return
+        try:
+            while (part := exchange.part()) is not None:
+                said, content = part
+                if (told := said.get(FAULT)) is not None:
+                    text = str(json.loads(content)["error"])
+                    raise Failed(*read_fault(Code.FAILED, text, told, asked.id))
+                length = int(said.get(_LENGTH, len(content)))
+                yield _tensors(json.loads(content[:length]), content[length:])
+        finally:
+            exchange.end()
 
     def close(self) -> None:
-        self._connection.close()
-
-    def _call(
-        self, verb: str, path: str, body: bytes, headers: Mapping[str, str]
-    ) -> tuple[dict[str, Any], bytes]:  # Any: JSON
-        with self._turn:
-            try:
-                return _read(*self._ask(verb, path, body, headers))
-            except TimeoutError:
-                self._connection.close()
-                raise Fault(Code.DEADLINE, "no answer in time") from None
-            except (OSError, HTTPException) as error:
-                self._connection.close()
-                raise Fault(Code.UNAVAILABLE, f"the server cannot be reached: {error}") from None
+        self._connections.close()
 
     def _ask(
-        self, verb: str, path: str, body: bytes, headers: Mapping[str, str]
-    ) -> tuple[HTTPResponse, bytes]:
-        kept = self._connection.sock is not None
+        self, verb: str, path: str, timeout: float | None, body: bytes = b""
+    ) -> Any:  # Any: JSON
+        exchange = self._begin(verb, path, body, {}, timeout, None)
+        content = exchange.read()
+        exchange.end()
+        return _read(exchange.response, content, "")[0]
+
+    def _begin(
+        self,
+        verb: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        timeout: float | None,
+        cancellation: Cancellation | None,
+    ) -> "_Exchange":
+        until = None if timeout is None else monotonic() + timeout + _GRACE
+        try:
+            connection = self._connections.take(timeout)
+        except TimeoutError:
+            raise late(self.address) from None
+        except OSError as error:
+            raise unreached(self.address, error) from None
+        exchange = _Exchange(self.address, connection, self._connections, until, cancellation)
+        exchange.send(verb, self._prefix + path, body, {**self._headers, **headers})
+        return exchange
+
+
+class _Exchange:
+    """One request on a connection and what is answered, in `response`."""
+
+    response: HTTPResponse
+
+    def __init__(
+        self,
+        address: str,
+        connection: HTTPConnection,
+        connections: Connections,
+        until: float | None,
+        cancellation: Cancellation | None,
+    ) -> None:
+        self._address, self._connection, self._connections = address, connection, connections
+        self._until, self._cancellation = until, cancellation
+        # kept here, for the connection lets go of it when the answer is its last
+        self._socket = connection.sock
+        if cancellation is not None:
+            cancellation.attach(self._break)
+
+    def send(self, verb: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         try:
             self._connection.request(verb, path, body, headers)
-            response = self._connection.getresponse()
-        except (ConnectionResetError, BrokenPipeError, RemoteDisconnected):
-            if not kept:
-                raise
-            # The server has closed a connection that was idle too long; it never saw the request.
+        except TimeoutError:
+            raise self._over(late(self._address)) from None
+        except OSError as error:
+            self._answered_early(error)
+            return
+        try:
+            self._wait_no_longer()
+            self.response = self._connection.getresponse()
+        except (OSError, HTTPException) as error:
+            raise self._broken(error) from None
+
+    def _answered_early(self, error: OSError) -> None:
+        """Take the answer of a server that has not read the body to its end, as it does where that
+        is too large; without one it has run nothing, for it has not got the request."""
+        try:
+            self.response = self._connection.getresponse()
+        except (OSError, HTTPException):
+            raise self._over(unreached(self._address, error)) from None
+
+    def read(self) -> bytes:
+        """Return the whole body."""
+        try:
+            self._wait_no_longer()
+            return self.response.read()
+        except (OSError, HTTPException) as error:
+            raise self._broken(error) from None
+
+    def part(self) -> tuple[Message, bytes] | None:
+        """Return the headers and the body of the next part; None behind the last."""
+        try:
+            self._wait_no_longer()
+            line = self.response.readline().rstrip()
+            if line.startswith(b"--") and line.endswith(b"--"):
+                self.response.read()
+                return None
+            headers = parse_headers(self.response)
+            size = int(headers["Content-Length"])
+            content = self.response.read(size + 2)[:-2]
+        except (OSError, HTTPException) as error:
+            raise self._broken(error) from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise self._broken("the stream was cut off") from None
+        if len(content) != size:
+            raise self._broken("the stream was cut off")
+        return headers, content
+
+    def end(self) -> None:
+        """Keep the connection if the answer was read to its end, and close it otherwise."""
+        if self._cancellation is not None:
+            self._cancellation.attach(_nothing)
+        if self.response.isclosed() and not self._cancelled:
+            self._connections.give_back(self._connection)
+        else:
             self._connection.close()
-            self._connection.request(verb, path, body, headers)
-            response = self._connection.getresponse()
-        return response, response.read()
+
+    @property
+    def _cancelled(self) -> bool:
+        return self._cancellation is not None and self._cancellation.asked.is_set()
+
+    def _break(self) -> None:
+        """Wake whoever reads, in whatever thread; the server sees that nobody does any more."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it is over already
+
+    def _wait_no_longer(self) -> None:
+        if self._until is None:
+            return
+        left = self._until - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    def _broken(self, error: object) -> Failed:
+        late_ = isinstance(error, TimeoutError)
+        return self._over(late(self._address) if late_ else lost(self._address, error))
+
+    def _over(self, failed: Failed) -> Failed:
+        self._connection.close()
+        return cancelled() if self._cancelled else failed
 
 
-def _path(model: str) -> str:
-    return f"/v2/models/{quote(model, safe='')}"
+def _nothing() -> None:
+    """Stand for what is over."""
 
 
-def _read(response: HTTPResponse, content: bytes) -> tuple[dict[str, Any], bytes]:  # Any: JSON
+def _path(model: Model) -> str:
+    version = f"/versions/{quote(model.version, safe='')}" if model.version else ""
+    return f"/v2/models/{quote(model.name, safe='')}{version}"
+
+
+def _body(asked: Asked, timeout: float | None) -> tuple[bytes, dict[str, str]]:
+    """Return the body of a request, and the headers that go with it."""
+    raws = [write_raw(tensor.flat) for tensor in asked.tensors]
+    parameters: dict[str, bool | int | float | str] = {
+        **asked.parameters,
+        "binary_data_output": True,
+    }
+    if timeout is not None:
+        parameters["timeout"] = max(1, round(timeout * 1e6))
+    request: dict[str, Any] = {  # Any: JSON
+        "parameters": parameters,
+        "inputs": [
+            {
+                "name": tensor.name,
+                "datatype": tensor.datatype.name,
+                "shape": tensor.shape,
+                "parameters": {"binary_data_size": len(raw)},
+            }
+            for tensor, raw in zip(asked.tensors, raws, strict=True)
+        ],
+    }
+    if asked.id:
+        request["id"] = asked.id
+    if asked.outputs is not None:
+        request["outputs"] = [{"name": name} for name in asked.outputs]
+    head = json.dumps(request).encode()
+    headers = {_LENGTH: str(len(head)), "Content-Type": "application/octet-stream"}
+    return b"".join((head, *raws)), headers
+
+
+def _tensors(answer: Any, rest: bytes) -> list[Given[bytes]]:  # Any: JSON
+    given: list[Given[bytes]] = []
+    for output in answer["outputs"]:
+        size = output.get("parameters", {}).get("binary_data_size")
+        if size is None:
+            fault = Fault(Code.UNSUPPORTED, "the server did not answer with binary tensors")
+            raise Failed(fault)
+        given.append((output["name"], output["datatype"], tuple(output["shape"]), rest[:size]))
+        rest = rest[size:]
+    return given
+
+
+def _read(response: HTTPResponse, content: bytes, request_id: str) -> tuple[Any, bytes]:
+    """Return the JSON of an answer (Any) and what is behind it; raises what it tells of."""
     length = int(response.getheader(_LENGTH) or len(content))
+    code = _CODES.get(response.status, Code.FAILED)
     try:
         answer = json.loads(content[:length])
-        if response.status != 200:
-            raise Fault(
-                _CODES.get(response.status, Code.FAILED),
-                str(answer["error"]),
-                retry_after=_seconds(response.getheader("Retry-After")),
-            )
+        if response.status == 200:
+            return answer, content[length:]
+        text = str(answer["error"])
     except (ValueError, KeyError, TypeError):
-        raise Fault(
-            Code.FAILED, f"HTTP {response.status} {response.reason}, and no answer in JSON"
-        ) from None
-    return answer, content[length:]
+        said = f"HTTP {response.status} {response.reason}, and no answer in JSON"
+        raise Failed(Fault(code, said)) from None
+    told, untouched = read_fault(code, text, response.getheader(FAULT), request_id)
+    if told.retry_after is None:
+        told.retry_after = _seconds(response.getheader("Retry-After"))
+    raise Failed(told, untouched)
 
 
 def _seconds(value: str | None) -> float | None:

@@ -1,96 +1,219 @@
 """A pipeline of a server, called as one that is loaded here."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, cast
 from uuid import uuid4
 
+from ..asked import OPTIONS, names_of, request_id, request_parameters
 from ..runtime.accept import show_signature
-from ..runtime.protocols.models import Model
-from ..runtime.protocols.remote import input_tensors, remote_model, results_of
+from ..runtime.protocols.ext.sequence import named
+from ..runtime.protocols.inputs import Given
+from ..runtime.protocols.remote import Remote, remote_pipeline
 from ..runtime.record import Record, record_type
-from ..runtime.request import InSequence
-from .wire import Wire
+from ..runtime.request import Code, Fault, InSequence, RequestError
+from ..runtime.streams import require_stream
+from .calls import attempted
+from .retry import Budget, Timing
+from .sequence import RemoteSequence
+from .threads import Threads
+from .wire import Asked, Cancellation, Failed, Model, Wire
+
+_KEPT = 32  # types of results for different `outputs`
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What the pipelines of a client share: how they ask, what they may, in which threads."""
+
+    wire: Wire
+    budget: Budget
+    timing: Timing
+    threads: Threads
+    timeout: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, checked: what is asked, the results that are wanted, and until when."""
+
+    asked: Asked
+    wanted: tuple[str, ...]
+    due: float | None
+
+    def of(self, point: InSequence) -> "Call":
+        """Return the call as one of a sequence."""
+        parameters = {**self.asked.parameters, **named(point)}
+        return replace(self, asked=replace(self.asked, parameters=parameters))
 
 
 class RemotePipeline:
-    """One pipeline as a function of its inputs."""
+    """One pipeline as a function of its inputs.
 
-    def __init__(self, wire: Wire, name: str) -> None:
-        """Ask the server what the pipeline takes and gives."""
-        self._wire = wire
-        self.model: Model = remote_model(wire.config(name))
-        self.__name__ = name
-        self.__doc__ = self.signature = show_signature(self.model.pipeline)
+    Every way to call takes the inputs by name, and the options of an embedded call: `timeout` in
+    seconds, `outputs`, `priority`, `parameters` and `id`. An input that has the name of an option
+    is the input.
+    """
 
-    def __call__(
-        self,
-        *,
-        timeout: float | None = None,
-        outputs: Sequence[str] | None = None,
-        **inputs: Any,  # Any: values that the signature checks
-    ) -> Record:
-        """Ask the server; raises Fault, and RequestError when the inputs do not fit.
+    def __init__(self, link: Link, model: Model, remote: Remote) -> None:
+        self.__name__, self.version_name = model
+        self._remote, self._link, self._model = remote, link, model
+        self.address, self.timing, self.threads = link.wire.address, link.timing, link.threads
+        plan = self.plan = remote.pipeline
+        self._names = tuple(field.name for field in plan.results)
+        self._made = {self._names: record_type(self.__name__, self._names)}
+        self._own = {parameter.field.name for parameter in plan.parameters}.intersection(OPTIONS)
+        self.__doc__ = self.signature = show_signature(plan)
 
-        `timeout` in seconds; `outputs` names the results that are wanted.
-        """
-        return self.ask(inputs, outputs, timeout, None)
+    def __call__(self, **said: Any) -> Record:  # Any: inputs and options
+        """Ask the server; raises Fault, and RequestError when the inputs do not fit."""
+        return self.answer(self.call_of(said), None)
 
-    def sequence(self, id: int | str | None = None) -> "RemoteSequence":
-        """Return a new sequence of requests, for a pipeline that keeps state.
+    def submit(self, **said: Any) -> "Future[Record]":  # Any: as in a call
+        """Ask in another thread. Raises at once what is known at once; cancelling the future
+        cancels the request, at the server too."""
+        call = self.call_of(said)
+        return self.threads.submit(lambda cancellation: self.answer(call, cancellation))
+
+    async def aio(self, **said: Any) -> Record:  # Any: as in a call
+        """As `submit`, awaited; cancelling the awaiting task cancels the request."""
+        return await asyncio.wrap_future(self.submit(**said))
+
+    def stream(self, **said: Any) -> Iterator[Record]:  # Any: as in a call
+        """Ask for one record for each `emit`, as they come. To stop early is to stop asking: when
+        the iterator is closed, or collected, what is left is cancelled."""
+        return self.records(self.call_of(said, stream=True), Cancellation())
+
+    def aio_stream(self, **said: Any) -> AsyncGenerator[Record]:  # Any: as in a call
+        """As `stream`, for `async for`."""
+        call, cancellation = self.call_of(said, stream=True), Cancellation()
+        return self.threads.read(self.records(call, cancellation), cancellation)
+
+    def sequence(self, id: int | str | None = None) -> RemoteSequence:
+        """Return a new sequence of requests; raises RequestError where nothing is kept for one.
 
         `id` is its name, None for one that no other sequence has.
         """
-        return RemoteSequence(self, uuid4().hex if id is None else id)
+        plan = self.plan
+        if plan.idle is None:
+            raise RequestError(
+                f"`{self.__name__}` keeps nothing from one request to the next: it is not "
+                "`per sequence`",
+                pipeline=self.__name__,
+            )
+        strange = cast("object", id)  # 1.0 and True would be the sequence 1
+        if isinstance(strange, bool) or not isinstance(strange, int | str | None):
+            raise TypeError(f"the id of a sequence is a number or a text, not {id!r}")
+        if id is None:
+            unique = uuid4()
+            numbered = any(one.name == "number" for one in plan.controls)
+            # 0 is no sequence
+            id = unique.int % ((1 << 64) - 1) + 1 if numbered else unique.hex
+        return RemoteSequence(self, id)
 
-    def ask(
-        self,
-        inputs: Mapping[str, Any],  # Any: values that the signature checks
-        outputs: Sequence[str] | None,
-        timeout: float | None,
-        sequence: InSequence | None,
-    ) -> Record:
-        """Ask the server, for a sequence if one is given."""
-        tensors = input_tensors(self.model, inputs, self.signature)
-        answer = self._wire.infer(self.__name__, tensors, outputs, timeout, sequence)
-        results = results_of(self.model, answer)
-        names = list(results) if outputs is None else list(outputs)
-        return record_type(self.__name__, names)(results[name] for name in names)
+    def version(self, number: int | str) -> "RemotePipeline":
+        """Return the pipeline in one version of those that are served."""
+        return pipeline_of(self._link, Model(self.__name__, str(number)))
+
+    def call_of(self, said: dict[str, Any], *, stream: bool = False) -> Call:  # Any: as in a call
+        """Return a call, checked as the engine would."""
+        plan, own = self.plan, self._own
+        options = {one: said.pop(one, None) for one in OPTIONS if one not in own}
+        if options.get("trace"):
+            raise Fault(
+                Code.UNSUPPORTED,
+                "a trace is of a plan that is loaded here; a server records with --trace-file",
+                pipeline=self.__name__,
+            )
+        if stream:
+            require_stream(self.__name__, plan.stream)
+        outputs = options.get("outputs")
+        wanted = None if outputs is None else names_of(outputs)
+        timeout = options.get("timeout")
+        parameters = dict(request_parameters(options.get("parameters")))
+        if priority := options.get("priority"):
+            parameters["priority"] = priority
+        asked = Asked(
+            self._model,
+            self._remote.tensors(said),
+            None if plan.stream and wanted == self._names else wanted,
+            parameters,
+            request_id(options.get("id")),
+        )
+        timeout = self._link.timeout if timeout is None else timeout
+        due = None if timeout is None else self.timing.now() + timeout
+        return Call(asked, wanted or self._names, due)
+
+    def answer(self, call: Call, cancellation: Cancellation | None) -> Record:
+        """Return the answer; all of a stream together."""
+        if self.plan.stream:
+            ended = cancellation or Cancellation()
+            found = [*self.records(call, ended)]
+            columns = ([record[i] for record in found] for i in range(len(self._names)))
+            return self._made[self._names](columns)
+        wire = self._link.wire
+        tensors = attempted(
+            lambda seconds: wire.infer(call.asked, seconds, cancellation),
+            self.address,
+            self._link.budget,
+            self.timing,
+            call.due,
+            cancellation,
+        )
+        results = self._remote.results(tensors)
+        return self._record(call, results)
+
+    def records(self, call: Call, cancellation: Cancellation) -> Iterator[Record]:
+        """Return the records of a stream, which begins when the first is asked for."""
+        wire = self._link.wire
+        try:
+            first, rest = attempted(
+                lambda seconds: _begun(wire.stream(call.asked, seconds, cancellation)),
+                self.address,
+                self._link.budget,
+                self.timing,
+                call.due,
+                cancellation,
+            )
+            if first is None:
+                return
+            yield self._record(call, self._remote.results(first))
+            for tensors in rest:
+                yield self._record(call, self._remote.results(tensors))
+        except Failed as failed:
+            raise failed.fault from None
+        finally:
+            cancellation.cancel()
+
+    def _record(self, call: Call, results: Mapping[str, Any]) -> Record:  # Any: as in a Record
+        wanted = call.wanted
+        made = self._made.get(wanted) or record_type(self.__name__, wanted)
+        if len(self._made) < _KEPT:
+            self._made[wanted] = made
+        return made(results[name] for name in wanted)
+
+    def __repr__(self) -> str:
+        return f"<pipeline {self.signature} of {self.address}>"
 
 
-class RemoteSequence:
-    """The requests of one sequence; send the next when the one before has been answered.
+def pipeline_of(link: Link, model: Model) -> RemotePipeline:
+    """Ask the server what a pipeline takes and gives; raises Fault."""
+    due = None if link.timeout is None else link.timing.now() + link.timeout
+    config = attempted(
+        lambda seconds: link.wire.config(model, seconds),
+        link.wire.address,
+        link.budget,
+        link.timing,
+        due,
+        None,
+    )
+    return RemotePipeline(link, model, Remote(remote_pipeline(config)))
 
-    The first that succeeds begins with the initial state. `last` ends it; one that is not ended is
-    forgotten by the server when it has been silent for the pipeline's `idle`.
-    """
 
-    def __init__(self, pipeline: RemotePipeline, id: int | str) -> None:
-        self.id = id
-        self._pipeline = pipeline
-        self._begun = False
-
-    def __call__(
-        self,
-        *,
-        timeout: float | None = None,
-        outputs: Sequence[str] | None = None,
-        **inputs: Any,  # Any: values that the signature checks
-    ) -> Record:
-        """Ask the server, as the pipeline itself would."""
-        point = InSequence(self.id, start=not self._begun)
-        answer = self._pipeline.ask(inputs, outputs, timeout, point)
-        self._begun = True
-        return answer
-
-    def last(
-        self,
-        *,
-        timeout: float | None = None,
-        outputs: Sequence[str] | None = None,
-        **inputs: Any,  # Any: values that the signature checks
-    ) -> Record:
-        """Ask the server for the last time; the next call begins anew."""
-        point = InSequence(self.id, start=not self._begun, end=True)
-        answer = self._pipeline.ask(inputs, outputs, timeout, point)
-        self._begun = False
-        return answer
+def _begun(
+    responses: "Iterator[list[Given[bytes]]]",
+) -> "tuple[list[Given[bytes]] | None, Iterator[list[Given[bytes]]]]":
+    """Return the first response of a stream, and the rest."""
+    return next(responses, None), responses

@@ -1,29 +1,113 @@
 """The seam between a client's pipelines and what carries their requests."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from ..runtime.protocols.inputs import Given
+from ..runtime.protocols.parameters import Parameters
 from ..runtime.protocols.results import WireTensor
-from ..runtime.request import InSequence
+from ..runtime.request import Code, Fault
+
+
+class Model(NamedTuple):
+    """A model of a server by its name; an empty version is whichever the server gives."""
+
+    name: str
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request. `outputs` None asks for all; `parameters` hold the protocol's own words too."""
+
+    model: Model
+    tensors: tuple[WireTensor, ...]
+    outputs: tuple[str, ...] | None
+    parameters: Parameters
+    id: str = ""
+
+
+class Failed(Exception):
+    """A request that failed; with `untouched` the server has done nothing of it."""
+
+    def __init__(self, fault: Fault, untouched: bool = False) -> None:
+        self.fault, self.untouched = fault, untouched
+        super().__init__(fault)
+
+
+class Cancellation:
+    """Lets another thread end a request. A wire says, by `attach`, how what it does is ended."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self._lock = threading.Lock()
+        self._stop: Callable[[], object] | None = None
+
+    def attach(self, stop: Callable[[], object]) -> None:
+        """Let `stop`, which must not raise, end what has begun; at once when that was asked for."""
+        with self._lock:
+            self._stop = stop
+        if self.asked.is_set():
+            stop()
+
+    def cancel(self) -> None:
+        """End the request, now or as soon as it begins."""
+        self.asked.set()
+        with self._lock:
+            stop = self._stop
+        if stop is not None:
+            stop()
 
 
 class Wire(Protocol):
-    """A connection to a server. Its methods raise Fault, as an engine would."""
+    """A server's address, and connections to it. What goes wrong is raised as Failed.
 
-    def config(self, model: str) -> Mapping[str, Any]:  # Any: JSON
+    `timeout` is what a request has left, in seconds; it is told to the server too.
+    """
+
+    address: str
+
+    def config(self, model: Model, timeout: float | None) -> Mapping[str, Any]:  # Any: JSON
         """Return a model's configuration."""
         ...
 
+    def names(self, timeout: float | None) -> Sequence[str]:
+        """Return the names of the models that can be asked."""
+        ...
+
     def infer(
-        self,
-        model: str,
-        tensors: Sequence[WireTensor],
-        outputs: Sequence[str] | None,
-        timeout: float | None,
-        sequence: InSequence | None = None,
+        self, asked: Asked, timeout: float | None, cancellation: Cancellation | None
     ) -> list[Given[bytes]]:
-        """Return the tensors of the answer. `timeout`, in seconds, goes before the client's."""
+        """Return the tensors of the answer."""
+        ...
+
+    def stream(
+        self, asked: Asked, timeout: float | None, cancellation: Cancellation
+    ) -> Iterator[list[Given[bytes]]]:
+        """Return the tensors of one response after the other."""
         ...
 
     def close(self) -> None: ...
+
+
+def lost(address: str, why: object) -> Failed:
+    """Return the failure of a connection that broke when the request was on its way."""
+    message = f"the connection to {address} was lost, and whether the request ran is not known"
+    return Failed(Fault(Code.UNAVAILABLE, f"{message}: {why}"))
+
+
+def unreached(address: str, why: object) -> Failed:
+    """Return the failure of a request that has not left."""
+    return Failed(Fault(Code.UNAVAILABLE, f"{address} cannot be reached: {why}"), True)
+
+
+def late(address: str) -> Failed:
+    """Return the failure of a request whose time is up."""
+    return Failed(Fault(Code.DEADLINE, f"{address} gave no answer in time"))
+
+
+def cancelled() -> Failed:
+    """Return the failure of a request that its caller has ended."""
+    return Failed(Fault(Code.CANCELLED, "the request was cancelled"))

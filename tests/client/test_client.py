@@ -6,11 +6,25 @@ import numpy as np
 import pytest
 
 from headrace.client import Client
-from headrace.dsl.types import ANY_DIM, DType, ListType, OptionalType, TensorType
-from headrace.runtime.protocols.remote import remote_model
+from headrace.dsl.types import (
+    ANY_DIM,
+    DimArith,
+    DimVar,
+    DType,
+    ListType,
+    OptionalType,
+    TensorType,
+)
+from headrace.runtime.protocols.remote import Remote, remote_pipeline
 from headrace.runtime.protocols.type_text import read_type
 from headrace.runtime.request import Code, Fault, RequestError
 from headrace.runtime.server import Server
+
+
+T = DimVar("T")
+QUARTER = DimArith("/", DimVar("H"), 4)
+ODD = DimArith("+", DimArith("*", 2, T), 1)
+LEFT = DimArith("%", DimArith("*", 2, DimArith("-", T, 1)), 3)
 
 
 @pytest.fixture(params=["grpc", "http"])
@@ -86,8 +100,9 @@ def test_what_is_no_address_is_refused(address: str) -> None:
     ("text", "type"),
     [
         ("f32", TensorType(DType.F32)),
-        ("u8[3, H]", TensorType(DType.U8, (3, ANY_DIM))),
-        ("f32[H / 4, 2 * T + 1]", TensorType(DType.F32, (ANY_DIM, ANY_DIM))),
+        ("u8[3, _]", TensorType(DType.U8, (3, ANY_DIM))),
+        ("f32[H / 4, 2 * T + 1]", TensorType(DType.F32, (QUARTER, ODD))),
+        ("f32[2 * (T - 1) % 3]", TensorType(DType.F32, (LEFT,))),
         ("list<f32[4, 2]>", ListType(TensorType(DType.F32, (4, 2)))),
         ("list<list<string, 3>, 10>", ListType(ListType(TensorType(DType.STRING), 3), 10)),
         ("i64?", OptionalType(TensorType(DType.I64))),
@@ -95,6 +110,13 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 )
 def test_types_are_read_from_their_text(text: str, type: object) -> None:
     assert read_type(text) == type
+    assert str(read_type(text)) == text
+
+
+@pytest.mark.parametrize("text", ["f32[", "f32[H +]", "f32[(H]", "f32[H H]", "f32[2 ^ H]", "x"])
+def test_what_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        read_type(text)
 
 
 def test_a_server_that_tells_no_types_is_understood_by_its_datatypes() -> None:
@@ -103,6 +125,6 @@ def test_a_server_that_tells_no_types_is_understood_by_its_datatypes() -> None:
         "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": ["-1", "3"]}],
         "output": [{"name": "label", "data_type": "TYPE_STRING", "dims": [1]}],
     }
-    model = remote_model(config)
+    model = Remote(remote_pipeline(config)).model
     assert str(model.inputs["x"].type) == "f32[_, 3]"
     assert str(model.outputs["label"].type) == "bytes"

@@ -1,0 +1,95 @@
+"""A server, whose pipelines are called as those of an app are."""
+
+from ..runtime.request import Code, Fault
+from .address import Address, Tls, read_address
+from .calls import attempted
+from .pipeline import Link, RemotePipeline, pipeline_of
+from .retry import Budget, Counts, Retries, Timing
+from .threads import Threads
+from .wire import Model, Wire
+
+
+class Client:
+    """Calls may come from any thread. What a pipeline takes is asked of the server once.
+
+    A context manager; `close` waits for what was submitted.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        timeout: float | None = None,
+        *,
+        tls: Tls | None = None,
+        token: str | None = None,
+        retries: Retries | None = None,
+        submitted: int = 32,
+        timing: Timing | None = None,
+    ) -> None:
+        """`address` is `grpc://` or `http://` and host:port, with TLS `grpcs://` or `https://`.
+
+        `timeout` in seconds holds for calls that name none; `token` is shown with each. `retries`
+        says what is sent again (None: as `Retries()`; `NEVER`: nothing). Of what was submitted at
+        most that many are under way at a time. Nothing is connected before the first call.
+        """
+        where = read_address(address, tls, token)
+        budget = Budget(Retries() if retries is None else retries)
+        self._link = Link(_wire(where), budget, timing or Timing(), Threads(submitted), timeout)
+        self._pipelines: dict[str, RemotePipeline] = {}
+        self._closed = False
+
+    @property
+    def address(self) -> str:
+        """Where the server is."""
+        return self._link.wire.address
+
+    @property
+    def counts(self) -> Counts:
+        """How many requests there were, and how often one was sent again."""
+        return self._link.budget.counts
+
+    def pipelines(self) -> tuple[str, ...]:
+        """Return the names of the pipelines that the server has ready."""
+        link = self._link
+        due = None if link.timeout is None else link.timing.now() + link.timeout
+        names = attempted(link.wire.names, self.address, link.budget, link.timing, due, None)
+        return tuple(names)
+
+    def __getitem__(self, name: str) -> RemotePipeline:
+        """Return a pipeline; raises Fault NOT_FOUND when the server has none of that name."""
+        if self._closed:
+            raise Fault(Code.UNAVAILABLE, "the client is closed")
+        found = self._pipelines.get(name)
+        if found is None:
+            found = self._pipelines.setdefault(name, pipeline_of(self._link, Model(name)))
+        return found
+
+    def __getattr__(self, name: str) -> RemotePipeline:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.address!r})"
+
+    def close(self) -> None:
+        """Take no more requests, wait for those that were submitted, and close the connections."""
+        self._closed = True
+        self._link.threads.close()
+        self._link.wire.close()
+
+
+def _wire(address: Address) -> Wire:
+    if address.scheme.startswith("grpc"):
+        from .grpc import GrpcWire
+
+        return GrpcWire(address)
+    from .http import HttpWire
+
+    return HttpWire(address)
