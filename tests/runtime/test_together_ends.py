@@ -162,7 +162,7 @@ def test_a_deadline_that_a_branch_finds_over_is_not_for_a_try(
     assert outcome.fault is not None
     assert outcome.fault.code is Code.DEADLINE
 
-    meeting.now = 0.0
+    meeting.now = 0.0  # type: ignore[attr-defined]
     engine = Engine(maker.plan(), EngineConfig(workers=1, clock=lambda: meeting.now))
     with pytest.raises(Fault) as caught:
         engine.call(Request("p", {"x": 1.0}))  # type: ignore[dict-item]
