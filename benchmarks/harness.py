@@ -195,12 +195,18 @@ def duration(seconds: float) -> str:
 
 def report(name: str, outcomes: Sequence[Outcome], notes: Sequence[str] = ()) -> None:
     """Print the table and keep it, with all figures and the machine, under results/."""
-    facts = machine()
     text = "\n".join([table(outcomes), *notes])
     print(text)
+    keep(name, text, {"notes": list(notes), "outcomes": [asdict(o) for o in outcomes]})
+
+
+def keep(name: str, text: str, figures: Mapping[str, object]) -> None:
+    """Keep a table, and all figures, with what is known of the machine, under results/."""
+    facts = machine()
     RESULTS.mkdir(exist_ok=True)
-    figures = {"machine": facts, "notes": list(notes), "outcomes": [asdict(o) for o in outcomes]}
-    (RESULTS / f"{name}.json").write_text(json.dumps(figures, indent=2) + "\n")
+    (RESULTS / f"{name}.json").write_text(
+        json.dumps({"machine": facts, **figures}, indent=2) + "\n"
+    )
     where = f"{facts['processor']}, {facts['cores']} cores, load {facts['load']}"
     heading = f"{where}, {facts['when']}, {_versions(facts)}"
     (RESULTS / f"{name}.txt").write_text(f"{heading}\n\n{text}\n")
