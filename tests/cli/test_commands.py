@@ -388,7 +388,7 @@ def test_run_serves_until_it_is_told_to_stop(run: Run) -> None:
             status, _, err = run("infer", f"{address}/twce", "x=[1]")
             assert status == 1
             assert "twce" in err
-            status, _, err = run("infer", f"{address}/measure", "scale=true")
+            status, _, err = run("infer", f"{address}/measure", "photo=@photo.bin", "scale=true")
             assert status == 1
             assert "`scale` is the bool True, expected f64" in err
         port = http.rpartition(":")[2]
