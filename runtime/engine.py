@@ -458,7 +458,7 @@ class Engine:
         request: Request | None,
     ) -> Future[Result]:
         workers = self._workers_started()
-        pending = Pending(make, workers.drop)
+        pending = Pending(make, workers.drop, self._lend)
         if pipeline.cheap and workers.quiet:
             # a hop to another thread would take longer than the request itself
             try:
@@ -470,7 +470,7 @@ class Engine:
                 pending.fail(fault)
             return pending
         if pipeline.plan.stream:
-            pending = Pending(make, workers.drop, pipeline.names)
+            pending = Pending(make, workers.drop, self._lend, pipeline.names)
         try:
             self._admit(
                 workers, pipeline, inputs, outputs, pending, deadline, priority, sequence, request
@@ -478,6 +478,16 @@ class Engine:
         except Exception as error:
             self._refuse(pipeline, error)
         return pending
+
+    def _lend(self, task: Task) -> None:
+        """Let the thread that waits for a request run it, if it has not begun."""
+        tally, workers = self._metrics.tally(), self._workers
+        tally.inside += 1
+        try:
+            if workers is not None:
+                workers.lend(task, tally)
+        finally:
+            self._leave(tally)
 
     def drain(self, timeout: float | None = None) -> bool:
         """Take no new requests and wait for those under way; False when `timeout` s are over.

@@ -20,16 +20,23 @@ class Pending(Future[Result], Generic[Result]):
         self,
         make: Callable[[dict[str, Item]], Result],
         drop: Callable[[Task], bool],
+        run: Callable[[Task], None],
         names: Sequence[str] | None = None,
     ) -> None:
-        """`make` turns the results by name into what the caller waits for.
+        """`make` turns the results by name into what the caller waits for; `run` lets him run it
+        himself, if it has not begun.
 
         `names` are the results of a stream: each is then the list of what was emitted.
         """
         super().__init__()
-        self._make, self._drop, self._names = make, drop, names
+        self._make, self._drop, self._run, self._names = make, drop, run, names
         self._emitted: list[dict[str, Item]] = []
         self.task: Task | None = None
+
+    def result(self, timeout: float | None = None) -> Result:
+        if timeout is None and (task := self.task) is not None:
+            self._run(task)
+        return super().result(timeout)
 
     def cancel(self) -> bool:
         cancelled = super().cancel()

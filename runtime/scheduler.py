@@ -163,6 +163,13 @@ class Scheduler:
             self._open(task, now)
         return None
 
+    def begin(self, task: Task, now: float) -> Start | None:
+        """Take a request that is to be begun by the next free worker; None when it is not."""
+        if task.done or task not in self._handed:
+            return None
+        self._handed.remove(task)
+        return _begun(task, now)
+
     def _opens(self, pipeline: int) -> bool:
         """Whether a request that has come to its first stage by itself may wait there: where that
         is the only one to wait for, or else in its turn, and while few have begun."""

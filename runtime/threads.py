@@ -9,6 +9,7 @@ a batch goes on with one of its requests itself and leaves the others to whoever
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from ..stdlib.op import Item
 from .jobs import Reached, RunBatch, advance, go_on, run_batch
@@ -21,6 +22,10 @@ from .streams import Stream, unread
 from .task import Strand, Task, Ticket
 from .turns import Sequences
 from .until import seconds_until
+
+LENT_SECONDS: Final = 1e-3
+"""Requests that compute no longer than this may run in the thread that waits for them: it cannot be
+told meanwhile that another has cancelled."""
 
 
 class Workers:
@@ -41,7 +46,7 @@ class Workers:
         self._work = threading.Condition(self._lock)
         self._limit = threading.Condition(self._lock)
         self._empty = threading.Condition(self._lock)
-        self._idle = count
+        self._idle, self._lent = count, 0
         self._keeping = False
         self._watched: float | None = None
         self._alarm: float | None = None
@@ -101,6 +106,37 @@ class Workers:
                 self._watch_limits()
             if self._idle:
                 self._work.notify()
+
+    def lend(self, task: Task, tally: Tally) -> None:
+        """Let the thread that waits for a request's answer begin it, in the place of a worker that
+        is free for it: so it need not be handed to another thread and its answer back.
+
+        Only where nothing could be told on time that the thread had to hear of: no deadline, no
+        stream, and requests that are known to be short.
+        """
+        mean = task.pipeline.average
+        if task.deadline is not None or mean is None or mean > LENT_SECONDS:
+            return
+        with self._lock:
+            if self._stopping or not self._idle:
+                return
+            job = self._scheduler.begin(task, self._clock())
+            if job is None:
+                return
+            self._idle -= 1
+            self._lent += 1
+        answered = 0
+        try:
+            answered = self._do(job, tally)
+        except BaseException:  # as when the user presses ^C
+            self._end(task, Fault(Code.CANCELLED, "the thread that ran it was interrupted"))
+            raise
+        finally:
+            with self._lock:
+                self._answered(answered)
+                self._lent -= 1
+                self._rest()
+                self._wake_another(self._clock())
 
     def _park(self, task: Task) -> None:
         with self._lock:
@@ -176,6 +212,8 @@ class Workers:
             self._work.notify_all()
             self._limit.notify_all()
         self._fail_waiting()
+        with self._lock:
+            self._empty.wait_for(lambda: not self._lent)
         for thread in self._threads:
             thread.join()
         if self._keeper is not None:
@@ -219,21 +257,26 @@ class Workers:
             now = self._clock()
             job = self._scheduler.next_job(now)
             if job is None:
-                self._idle += 1
-                if self._idle == len(self._threads):
-                    self._empty.notify_all()
+                self._rest()
                 while job is None:
                     if self._stopping:
                         return None
-                    due = self._watched = self._scheduler.next_due(now)
+                    # one whose place is lent leaves what there is to do to who has it
+                    due = self._watched = self._scheduler.next_due(now) if self._idle else None
                     self._work.wait(seconds_until(due, now))
                     self._watched = None
                     now = self._clock()
-                    job = self._scheduler.next_job(now)
+                    job = self._scheduler.next_job(now) if self._idle else None
                 self._idle -= 1
             if self._idle:
                 self._wake_another(now)
             return job
+
+    def _rest(self) -> None:
+        """Note that one more is free. The lock is held."""
+        self._idle += 1
+        if self._idle == len(self._threads):
+            self._empty.notify_all()
 
     def _wake_another(self, now: float) -> None:
         """Let an idle worker look, when there is work for it or a batch due before it wakes."""
