@@ -24,27 +24,34 @@ from .service import Service, explain
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def routes(service: Service, operations: Sequence[Operation]) -> Starlette:
-    """Return the application for everything but inference."""
+def routes(
+    service: Service, operations: Sequence[Operation], page: Sequence[Route] = ()
+) -> Starlette:
+    """Return the application for everything but inference; `page` is what people look at."""
     own_way = {GENERATE: generate, GENERATE_STREAM: generate_stream}
 
-    def endpoint(operation: Operation) -> Endpoint | None:
+    def endpoint(operation: Operation) -> Endpoint:
         respond = own_way.get(operation)
         if respond is not None:
             return _guarded(service, operation, lambda request: respond(service, request))
-        return None if operation.answer is None else _answering(service, operation)
+        return _unrouted if operation.answer is None else _answering(service, operation)
 
     made = [
-        Route(path, respond, methods=[method])
+        Route(path, endpoint(operation), methods=[method])
         for operation in operations
-        if (respond := endpoint(operation)) is not None
         for method, path in operation.routes
     ]
     made.sort(key=lambda route: route.path.count("{"))  # `models/stats` before `models/{name}`
     return Starlette(
-        routes=made,
+        routes=[*page, *made],
         exception_handlers={HTTPException: _on_http_exception},
     )
+
+
+async def _unrouted(_: Request) -> Response:
+    """Stand for inference, which is answered before it is routed: who asks for its path with
+    another method is told which it has."""
+    raise HTTPException(404)
 
 
 def _guarded(service: Service, operation: Operation, respond: Endpoint) -> Endpoint:
@@ -68,7 +75,7 @@ def _guarded(service: Service, operation: Operation, respond: Endpoint) -> Endpo
 
 
 def _answering(service: Service, operation: Operation) -> Endpoint:
-    """Return what answers an operation with JSON, and a probe with a status alone."""
+    """Return what answers an operation with JSON, and a probe with its status too."""
     answer = operation.answer
     assert answer is not None
 
@@ -78,10 +85,8 @@ def _answering(service: Service, operation: Operation) -> Endpoint:
         if isinstance(found, Later):
             await wait_until_done(found.future)
             found = found.finish(found.future)
-        if operation.access is Access.PROBE:
-            good = all(found.values())
-            return Response(status_code=200 if good else STATUS[Code.UNAVAILABLE])
-        return _json(found)
+        good = operation.access is not Access.PROBE or all(found.values())
+        return _json(found, 200 if good else STATUS[Code.UNAVAILABLE])
 
     return _guarded(service, operation, respond)
 
@@ -103,18 +108,28 @@ async def _arguments(request: Request, service: Service) -> Arguments:
 _OBJECTS = msgspec.json.Decoder(dict[str, Any])  # Any: JSON
 
 
-def _json(content: Any) -> Response:  # Any: JSON
+def _json(content: Any, status: int) -> Response:  # Any: JSON
     """Answer with JSON, never compressed: a stock client with asyncio offers to undo codings and
     does so for inference alone."""
     body = b"" if content is None else msgspec.json.encode(content)
-    return Response(body, media_type="application/json")
+    return Response(body, status, media_type="application/json")
 
 
 def _error(status: int, message: str) -> Response:
     return Response(error_body(message), status, media_type="application/json")
 
 
-async def _on_http_exception(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else STATUS[Code.INTERNAL]
-    text = error.detail if isinstance(error, HTTPException) else "internal error in headrace"
-    return _error(status, text)
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        return _error(STATUS[Code.INTERNAL], "internal error in headrace")
+    answer = _error(error.status_code, error.detail)
+    if error.status_code == 405:
+        answer.headers["allow"] = _methods(request)
+    return answer
+
+
+def _methods(request: Request) -> str:
+    """Return which methods the path has that was asked for."""
+    routes = [one for one in request.app.routes if isinstance(one, Route)]
+    matching = [one for one in routes if one.path_regex.match(request.url.path)]
+    return ", ".join(sorted({method for one in matching for method in one.methods or ()}))

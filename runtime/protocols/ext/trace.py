@@ -4,7 +4,7 @@
     trace_rate   one of so many requests is
 
 They are those of all models. Where recordings go to, and whether a request may ask for its own, is
-set where the server is started; a server that was started without is one without this extension.
+set where the server is started; a server that was started without records nothing, and says so.
 """
 
 from typing import Any
@@ -30,14 +30,15 @@ def served(service: Service) -> bool:
 
 
 def _settings(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
-    observer = service.observer
-    if observer is None:
-        raise Fault(Code.UNSUPPORTED, "the extension trace is not served: nothing is recorded here")
-    changes = dict(asked)
+    observer, changes = service.observer, dict(asked)
     if model := changes.pop(_MODEL, ""):
         service.find(model)
         if changes:
             raise Fault(Code.UNSUPPORTED, "the settings of tracing are those of all models")
+    if observer is None:
+        if changes:
+            raise Fault(Code.UNSUPPORTED, "the extension trace is not served: nothing is recorded")
+        return {_LEVEL: [_OFF]}
     if changes:
         observer.set_rate(_changed(observer.rate, changes))
     return _shown(observer)
