@@ -3,7 +3,7 @@
 Prepared once a pipeline. What does not fit is a RequestError that shows the signature.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import NoReturn, cast
 
@@ -13,7 +13,7 @@ from ..compiler.plan import Parameter, PipelinePlan
 from ..dsl.types import ANY_DIM, ListType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array, Item
-from .convert import Convert, Mismatch, converter
+from .convert import Convert, Mismatch, converter, from_dlpack
 from .devices.device import View
 from .literals import literal_item
 from .request import Code, Fault, RequestError
@@ -37,6 +37,26 @@ def _show_parameter(parameter: Parameter) -> str:
     default = parameter.default
     shown = f'"{default}"' if isinstance(default, str) else str(default)
     return f"{parameter.field} = {shown.lower() if isinstance(default, bool) else shown}"
+
+
+def require_results(pipeline: PipelinePlan, outputs: Sequence[str]) -> None:
+    """Raise RequestError when a caller cannot have these results and no others."""
+    names = tuple(field.name for field in pipeline.results)
+    if pipeline.stream and tuple(outputs) != names:
+        raise RequestError(
+            f"what `{pipeline.name}` emits comes whole: no outputs can be left out",
+            pipeline=pipeline.name,
+        )
+    for name in outputs:
+        if name not in names:
+            known = ", ".join(f"`{one}`" for one in names)
+            raise RequestError(
+                f"`{pipeline.name}` has no result `{name}`; it has {known}"
+                f"\n  {show_signature(pipeline)}",
+                pipeline=pipeline.name,
+            )
+    if len(set(outputs)) != len(outputs):
+        raise RequestError("a result is asked for twice", pipeline=pipeline.name)
 
 
 class Acceptor:
@@ -95,7 +115,7 @@ class Acceptor:
                     raise self._error(f"{of}`{name}` {error}") from None
 
     def _accept_rows(self, inputs: Mapping[str, object]) -> list[Rows]:
-        given = {name: inputs[name] for name, _, _ in self._entries if name in inputs}
+        given = {name: _rows_of(inputs[name]) for name, _, _ in self._entries if name in inputs}
         if len(given) != len(inputs):
             self._unknown(inputs)
         count = self._count(given)
@@ -166,6 +186,16 @@ class Acceptor:
 
     def _error(self, message: str) -> RequestError:
         return RequestError(f"{message}\n  {self._signature}", pipeline=self._pipeline.name)
+
+
+def _rows_of(value: object) -> object:
+    """Return rows as they are, or as an array where another library has them in one."""
+    if isinstance(value, np.ndarray | list | tuple) or not hasattr(value, "__dlpack__"):
+        return value
+    try:
+        return from_dlpack(value)
+    except Mismatch:
+        return value  # which is no rows either, and is refused as such
 
 
 def _with_rows(kind: TensorType) -> TensorType:

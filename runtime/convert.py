@@ -82,7 +82,20 @@ def _array(value: object, kind: TensorType, dtype: "np.dtype[Any]") -> Array:
         return _number(value, kind, dtype)
     if isinstance(value, list | tuple):
         return _nested(cast("list[object]", value), kind, dtype)
+    if hasattr(value, "__dlpack__"):
+        return _same_dtype(from_dlpack(value), kind, dtype)
     raise Mismatch(f"is {_described(value)}, expected {kind}")
+
+
+def from_dlpack(value: object) -> Array:
+    """Return the array that another library has in host memory, without a copy."""
+    try:
+        return np.from_dlpack(cast("Any", value))  # Any: `hasattr` has looked
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise Mismatch(
+            f"is {_described(value)}, which NumPy cannot take over ({error}); give it as an array "
+            "in host memory"
+        ) from error
 
 
 def _same_dtype(array: Array, kind: TensorType, dtype: "np.dtype[Any]") -> Array:  # Any: as above

@@ -7,7 +7,7 @@ from ..compiler.plan import Block as PlannedBlock
 from ..compiler.plan import PipelinePlan, TryStep
 from ..compiler.plan_walk import segments_of, steps_of
 from ..stdlib.op import Item
-from .accept import Acceptor, Presenter, show_signature
+from .accept import Acceptor, Presenter, require_results
 from .bind import bind_block
 from .cache import Cache, CacheUse
 from .context import NO_PARAMETERS, Context, in_context
@@ -194,23 +194,8 @@ class Prepared:
         return block
 
     def _narrow(self, outputs: tuple[str, ...]) -> tuple[Block, tuple[Presenter, ...]]:
-        names = self.names
-        if self.plan.stream and outputs != names:
-            raise RequestError(
-                f"what `{self.plan.name}` emits comes whole: no outputs can be left out",
-                pipeline=self.plan.name,
-            )
-        for name in outputs:
-            if name not in names:
-                known = ", ".join(f"`{one}`" for one in names)
-                raise RequestError(
-                    f"`{self.plan.name}` has no result `{name}`; it has {known}"
-                    f"\n  {show_signature(self.plan)}",
-                    pipeline=self.plan.name,
-                )
-        if len(set(outputs)) != len(outputs):
-            raise RequestError("a result is asked for twice", pipeline=self.plan.name)
-        indices = tuple(names.index(name) for name in outputs)
+        require_results(self.plan, outputs)
+        indices = tuple(self.names.index(name) for name in outputs)
         count = len(self.plan.body.results)
         wanted = (*indices, *range(count - len(self.plan.states), count))
         body = self.plan.body if self.plan.stream else prune(self.plan.body, wanted)

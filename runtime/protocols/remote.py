@@ -18,6 +18,7 @@ from ..request import Code, Fault, RequestError
 from ..rows import Rows, Value
 from .configuration import TYPE_PARAMETER
 from .datatypes import DATATYPES
+from .forms import Form, Kind
 from .inputs import Given, read_inputs
 from .models import model_of
 from .raw import read_raw
@@ -49,7 +50,7 @@ class Remote:
             tensor
             for i, form in self._inputs
             if form.name in inputs
-            for tensor in result_tensors(form, _whole(columns[i], many=form.batched))
+            for tensor in result_tensors(form, _whole(columns[i], form))
         )
 
     def results(self, tensors: list[Given[bytes]]) -> dict[str, Item]:
@@ -68,10 +69,12 @@ class Remote:
         }
 
 
-def _whole(column: Rows, *, many: bool) -> Item:
+def _whole(column: Rows, form: Form) -> Item:
     """Return the value of a column as it travels: one item, or all rows."""
-    if not many:
+    if not form.batched:
         return cast("Item", column.item(0))  # of a caller's value, which is on the host
+    if column.count == 0 and form.kind is Kind.TENSOR:
+        return np.empty((0, *(max(size, 0) for size in form.dims)), form.datatype.numpy)
     if column.is_stacked:
         return cast("Item", column.stack())
     return cast("Item", column.items())

@@ -20,7 +20,6 @@ from headrace.runtime.protocols.type_text import read_type
 from headrace.runtime.request import Code, Fault, RequestError
 from headrace.runtime.server import Server
 
-
 T = DimVar("T")
 QUARTER = DimArith("/", DimVar("H"), 4)
 ODD = DimArith("+", DimArith("*", 2, T), 1)

@@ -245,9 +245,11 @@ def test_a_caller_in_python_says_the_same_however_it_calls(plan: headrace.Compil
     expected = "k7/lang=fr,n=2/1/100 s"
     emitted = ["k7/lang=fr,n=2/1/no limit"] * 2
     with headrace.load(plan) as app:
-        assert app.urgent(x=1.0, **said).said == expected
+        told: Any = app.urgent(x=1.0, **said)
+        assert told.said == expected
         assert app.urgent.submit(x=1.0, **said).result(20).said == expected
-        assert asyncio.run(app.urgent.aio(x=1.0, **said)).said == expected
+        told = asyncio.run(app.urgent.aio(x=1.0, **said))
+        assert told.said == expected
         assert [one.said for one in app.told.stream(x=1.0, **said)] == emitted
         assert asyncio.run(all_of(app.told.aio_stream(x=1.0, **said))) == emitted
         with app.kept.sequence() as calls:

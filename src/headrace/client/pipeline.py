@@ -8,7 +8,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from ..asked import OPTIONS, names_of, request_id, request_parameters
-from ..runtime.accept import show_signature
+from ..runtime.accept import require_results, show_signature
 from ..runtime.protocols.ext.sequence import named
 from ..runtime.protocols.inputs import Given
 from ..runtime.protocols.remote import Remote, remote_pipeline
@@ -131,6 +131,8 @@ class RemotePipeline:
             require_stream(self.__name__, plan.stream)
         outputs = options.get("outputs")
         wanted = None if outputs is None else names_of(outputs)
+        if wanted is not None:
+            require_results(plan, wanted)
         timeout = options.get("timeout")
         parameters = dict(request_parameters(options.get("parameters")))
         if priority := options.get("priority"):
@@ -138,7 +140,7 @@ class RemotePipeline:
         asked = Asked(
             self._model,
             self._remote.tensors(said),
-            None if plan.stream and wanted == self._names else wanted,
+            None if plan.stream else wanted,
             parameters,
             request_id(options.get("id")),
         )

@@ -113,8 +113,8 @@ class RemoteSequence:
     def _not_begun(self) -> Fault:
         return Fault(
             Code.INVALID,
-            f"nothing is kept of sequence {self.id!a}: the call that was to start it has failed, "
-            "or it has ended; `restart()` lets its next call begin it anew, as does another "
-            "`sequence()`",
+            f"nothing is kept of sequence {self.id!a}: it was not started, has ended, or was "
+            f"silent for {self._pipeline.plan.idle:g} s; `restart()` lets its next call begin it "
+            "anew, as does another `sequence()`",
             pipeline=self._pipeline.__name__,
         )
