@@ -6,6 +6,7 @@ Inference is taken straight from ASGI, before any routing; everything else is in
 from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
 
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from .compression import BodyTooLarge, compress
@@ -16,6 +17,7 @@ from .http_status import STATUS, TOO_LARGE, error_body, error_headers
 from .protocols.ext.decoupled import is_decoupled
 from .protocols.json_codec import decode_body, encode_body
 from .protocols.operation import Operation
+from .protocols.raw import Buffer
 from .request import RequestError
 from .service import Service, explain
 
@@ -26,9 +28,11 @@ _BINARY = (b"content-type", b"application/octet-stream")
 class HttpFront:
     """The ASGI application."""
 
-    def __init__(self, service: Service, operations: Sequence[Operation]) -> None:
+    def __init__(
+        self, service: Service, operations: Sequence[Operation], page: Sequence[Route] = ()
+    ) -> None:
         self._service = service
-        self._routes = routes(service, operations)
+        self._routes = routes(service, operations, page)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http" and scope["method"] == "POST":
@@ -52,7 +56,7 @@ class HttpFront:
                 texts = as_texts(headers)
             extras, limits = service.extras(texts), service.limits
             message = await receive()
-            body = message.get("body", b"")
+            body: Buffer = message.get("body", b"")
             if message.get("more_body") or b"content-encoding" in headers:
                 body = await whole_body(message, receive, headers, service, limits.body)
             if len(body) > limits.body:
@@ -70,7 +74,7 @@ class HttpFront:
             request_id = request.id
             if texts:
                 request = service.with_headers(request, texts)
-            parts = None
+            parts, content, head = None, b"", None
             if is_decoupled(model) and KIND in headers.get(b"accept", b""):
                 parts = await begin_parts(service, model, version, request, deliveries, receive)
             else:
@@ -78,7 +82,7 @@ class HttpFront:
                 if isinstance(outcome, Future):
                     await done_before_disconnect(outcome, receive)
                     outcome = outcome.result().outputs
-                body, json_length = encode_body(model, request_id, outcome, deliveries)
+                content, head = encode_body(model, request_id, outcome, deliveries)
         except GoneError:
             return
         except BodyTooLarge as error:
@@ -91,7 +95,7 @@ class HttpFront:
             if parts is not None:
                 await parts(scope, receive, send)
                 return
-            start, end = _answer(200, body, json_length, headers.get(b"accept-encoding"))
+            start, end = _answer(200, content, head, headers.get(b"accept-encoding"))
         await send(start)
         await send(end)
 

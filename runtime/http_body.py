@@ -11,11 +11,14 @@ from starlette.types import Message, Receive
 
 from .awaiting import wait_until_done
 from .compression import BodyTooLarge, CodingError, decompress
+from .protocols.raw import Buffer
 from .request import RequestError, Response
 from .service import Service
 
 Result = TypeVar("Result")
 
+
+_ALIGNMENT = 16  # of bytes that have just been allocated, and no number is wider
 
 NO_TEXTS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -35,21 +38,24 @@ async def whole_body(
     headers: Mapping[bytes, bytes],
     service: Service,
     limit: int,
-) -> bytes:
+) -> Buffer:
     """Return the body that begins with `message`, its coding undone; it has `limit` bytes at most.
+    What follows the JSON in it stands where any numbers may.
 
     Raises BodyTooLarge, RequestError where it is not in its coding, GoneError, Fault OVERLOADED.
     """
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > limit:
         raise BodyTooLarge(f"the body has {int(length)} bytes, the limit is {limit}")
-    parts = bytearray(message.get("body", b""))
+    before = _padding(headers)
+    parts = bytearray(before)
+    parts += message.get("body", b"")
     held = 0
     try:
         while message.get("more_body", False):
             message = await receive()
             more = message.get("body", b"")
-            if len(parts) + len(more) > limit:
+            if len(parts) - before + len(more) > limit:
                 raise BodyTooLarge(f"the body has more than {limit} bytes")
             service.uploads.take(len(more))
             held += len(more)
@@ -59,12 +65,19 @@ async def whole_body(
     if message["type"] == "http.disconnect":
         raise GoneError
     coding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+    body = memoryview(parts).toreadonly()[before:]
     if coding == "identity":
-        return bytes(parts)
+        return body
     try:
-        return decompress(bytes(parts), coding, limit, service.limits.inflation)
+        return decompress(bytes(body), coding, limit, service.limits.inflation)
     except CodingError as error:
         raise RequestError(str(error)) from None
+
+
+def _padding(headers: Mapping[bytes, bytes]) -> int:
+    """Return how many bytes to put before a body for tensors behind its JSON to be aligned."""
+    length = headers.get(b"inference-header-content-length", b"")
+    return -int(length[-18:]) % _ALIGNMENT if length.isdigit() else 0
 
 
 async def request_body(request: Request, service: Service, limit: int) -> bytes:
@@ -73,7 +86,7 @@ async def request_body(request: Request, service: Service, limit: int) -> bytes:
     body = await whole_body(message, request.receive, headers, service, limit)
     if len(body) > limit:
         raise BodyTooLarge(f"the body has more than {limit} bytes")
-    return body
+    return bytes(body)
 
 
 async def done_before_disconnect(future: Future[Response], receive: Receive) -> None:

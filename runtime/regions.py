@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from .protocols.names import is_name, shown
+from .protocols.raw import Buffer
 from .request import Code, Fault, RequestError
 
 _FOLDER = "/dev/shm"
@@ -168,7 +169,7 @@ class Regions:
                 parts += part
             return bytes(parts)
 
-    def write(self, name: str, offset: int, content: bytes, owner: str) -> None:
+    def write(self, name: str, offset: int, content: Buffer, owner: str) -> None:
         """Put bytes into a region."""
         with self.using(name, offset, len(content), owner) as (descriptor, start):
             view = memoryview(content)
@@ -193,7 +194,7 @@ class Lent:
         self._left -= size
         return self._regions.read(region, offset, size, self._owner)
 
-    def write(self, place: Place, content: bytes) -> None:
+    def write(self, place: Place, content: Buffer) -> None:
         """Put an output there; raises RequestError when there is no room."""
         region, offset, size = place
         if len(content) > size:

@@ -12,6 +12,7 @@ from ..access import Access
 from ..protocols.deliveries import Deliveries
 from ..protocols.ext.decoupled import is_decoupled, one_of_stream, wants_empty_final
 from ..protocols.faults import FAULT
+from ..protocols.frames import without_tensors
 from ..protocols.messages import (
     ModelInferRequest,
     ModelStreamInferResponse,
@@ -20,7 +21,7 @@ from ..protocols.messages import (
 )
 from ..protocols.models import Model
 from ..protocols.operation import Later, Operation, as_message
-from ..protocols.protobuf_codec import decode_request, encode_response
+from ..protocols.protobuf_codec import decode_request, encode_response, response_bytes
 from ..request import Request, Response
 from ..service import Service, explain
 from ..streams import Stream
@@ -138,13 +139,14 @@ def _infer(
 
 
 def _decoded(service: Service, payload: bytes, remaining: float | None, headers: Headers) -> _Asked:
+    payload, tensors = without_tensors(payload)
     asked = parse(ModelInferRequest, payload)
     try:
         extras = service.extras(headers)
         version = asked.model_version
         model = service.find(asked.model_name, version)
         request, deliveries = decode_request(
-            model, asked, service.limits, service.now(), remaining, extras
+            model, asked, service.limits, service.now(), remaining, extras, tensors
         )
         if headers:
             request = service.with_headers(request, headers)
@@ -159,8 +161,7 @@ def _begun(service: Service, asked: _Asked, wrap: Wrap | None) -> bytes | Pendin
     try:
         model, outcome = service.begin(asked.model, request, version)
         if not isinstance(outcome, Future):
-            answer = encode_response(model, request_id, outcome, deliveries)
-            return (answer if wrap is None else wrap(answer)).SerializeToString()
+            return _encoded(model, request_id, outcome, deliveries, wrap)
     except Exception as error:
         raise call_error(explain(error, request_id), request_id) from error
     return Pending(outcome, partial(_finish, model, request_id, deliveries, wrap))
@@ -174,10 +175,21 @@ def _finish(
     future: Future[Response],
 ) -> bytes:
     try:
-        answer = encode_response(model, request_id, future.result().outputs, deliveries)
-        return (answer if wrap is None else wrap(answer)).SerializeToString()
+        return _encoded(model, request_id, future.result().outputs, deliveries, wrap)
     except Exception as error:
         raise call_error(explain(error, request_id), request_id) from error
+
+
+def _encoded(
+    model: Model,
+    request_id: str,
+    outputs: Mapping[str, Item],
+    deliveries: Deliveries,
+    wrap: Wrap | None,
+) -> bytes:
+    if wrap is None:
+        return response_bytes(model, request_id, outputs, deliveries)
+    return wrap(encode_response(model, request_id, outputs, deliveries)).SerializeToString()
 
 
 def _stream_infer(

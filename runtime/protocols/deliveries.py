@@ -9,7 +9,7 @@ from ..request import RequestError
 from .ext.classification import classified
 from .models import Model
 from .names import shown
-from .raw import write_raw
+from .raw import raw_buffer
 from .results import WireTensor
 
 
@@ -61,7 +61,7 @@ class Deliveries:
 
     def place(self, tensor: WireTensor, place: Place) -> Mapping[str, str | int]:
         """Put a tensor where it was asked for, and return the parameters that say so."""
-        content = write_raw(tensor.flat)
+        content = raw_buffer(tensor.flat)
         self._extras.lent().write(place, content)
         return {
             "shared_memory_region": place.region,

@@ -21,11 +21,11 @@ from .json_values import read_json_values, write_json_values
 from .limits import Limits
 from .models import Model
 from .parameters import Parameters, Value, boolean, check_parameters
-from .raw import Flat, read_raw, write_raw
+from .raw import Buffer, Flat, raw_buffer, read_raw
 from .results import result_tensors
 
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-_Source: TypeAlias = bytes | msgspec.Raw
+_Source: TypeAlias = Buffer | msgspec.Raw
 
 
 class _InputParameters(msgspec.Struct):
@@ -85,7 +85,7 @@ _ENCODER = msgspec.json.Encoder()
 
 def decode_body(
     model: Model,
-    body: bytes,
+    body: Buffer,
     json_length: int | None,
     limits: Limits,
     now: float,
@@ -202,7 +202,7 @@ def encode_body(
 ) -> tuple[bytes, int | None]:
     """Turn results to a body and the length of the JSON in it, None when it is JSON alone."""
     described: list[_Output] = []
-    raws: list[bytes] = []
+    raws: list[Buffer] = []
     asked, binary = deliveries.asked, deliveries.binary
     for name, item in outputs.items():
         for tensor in result_tensors(model.outputs[name], item):
@@ -215,7 +215,7 @@ def encode_body(
             if place is not None:
                 deliveries.place(tensor, place)  # of which clients in C++ want to be told nothing
             elif as_binary:
-                raw = write_raw(tensor.flat)
+                raw = raw_buffer(tensor.flat)
                 output.parameters = {"binary_data_size": len(raw)}
                 raws.append(raw)
             else:

@@ -1,6 +1,6 @@
 """Requests and responses as protobuf messages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...stdlib.op import Item
@@ -13,12 +13,13 @@ from .ext.parameters import free_parameters
 from .ext.schedule_policy import read_urgency
 from .ext.sequence import read_sequence
 from .ext.system_shared_memory import read_place
+from .frames import with_tensors
 from .inputs import Given, read_inputs
 from .limits import Limits
 from .messages import ModelInferResponse
 from .models import Model
 from .parameters import Parameters, check_parameters
-from .raw import Flat, RawError, as_numbers, read_raw, write_raw
+from .raw import Buffer, Flat, RawError, as_numbers, raw_buffer, read_raw
 from .results import result_tensors
 
 # The field of `InferTensorContents` that holds each datatype. FP16 and BF16 have none of their own;
@@ -48,13 +49,16 @@ def decode_request(
     now: float,
     remaining: float | None,
     extras: Extras = NO_EXTRAS,
+    cut: Sequence[Buffer] = (),
 ) -> tuple[Request, Deliveries]:
     """Turn a ModelInferRequest to a Request, and to how its outputs are to be sent.
 
-    `now` is the engine's clock; `remaining` the seconds that the call itself has left.
+    `now` is the engine's clock; `remaining` the seconds that the call itself has left; `cut` are
+    raw inputs that were cut out of the message.
     """
     # slices are lists: to walk them takes half the time of walking the message's own sequences
-    tensors, raws, asked = message.inputs[:], message.raw_input_contents[:], message.outputs
+    tensors, asked = message.inputs[:], message.outputs
+    raws = cut or message.raw_input_contents[:]
     if len(tensors) > limits.tensors or len(asked) > limits.tensors:
         raise RequestError(f"more than {limits.tensors} tensors", pipeline=model.name)
     inputs = read_inputs(
@@ -157,19 +161,36 @@ def _parameters(parameters: Any) -> Parameters:  # Any: a map of messages
     }
 
 
-# Any: a message
 def encode_response(
     model: Model,
     request_id: str,
     outputs: Mapping[str, Item],
     deliveries: Deliveries = PLAIN,
-) -> Any:
+) -> Any:  # Any: a message
     """Turn results to a ModelInferResponse."""
+    message, raws = _described(model, request_id, outputs, deliveries)
+    message.raw_output_contents.extend(map(bytes, raws))
+    return message
+
+
+def response_bytes(
+    model: Model, request_id: str, outputs: Mapping[str, Item], deliveries: Deliveries
+) -> bytes:
+    """Turn results to the bytes of a ModelInferResponse, into which each tensor is copied once."""
+    message, raws = _described(model, request_id, outputs, deliveries)
+    return with_tensors(message.SerializeToString(), raws)
+
+
+def _described(
+    model: Model, request_id: str, outputs: Mapping[str, Item], deliveries: Deliveries
+) -> tuple[Any, list[Buffer]]:  # Any: a message
+    """Return a ModelInferResponse without its raw tensors, and these."""
     message = ModelInferResponse()
     message.model_name = model.name
     message.model_version = model.version
     message.id = request_id
-    described, raws = message.outputs, message.raw_output_contents
+    described = message.outputs
+    raws: list[Buffer] = []
     asked = deliveries.asked
     for name, item in outputs.items():
         for tensor in result_tensors(model.outputs[name], item):
@@ -184,10 +205,10 @@ def encode_response(
             output.datatype = datatype.name
             output.shape.extend(shape)
             if place is None:
-                raws.append(write_raw(flat))
+                raws.append(raw_buffer(flat))
                 continue
             raws.append(b"")  # clients count these as they count outputs
             for key, value in deliveries.place(tensor, place).items():
                 field = "string_param" if isinstance(value, str) else "int64_param"
                 setattr(output.parameters[key], field, value)
-    return message
+    return message, raws

@@ -12,13 +12,22 @@ from .datatypes import Datatype
 Flat: TypeAlias = "NDArray[np.generic] | Sequence[str | bytes]"
 """A tensor's values without its shape: numbers as an array, BYTES as a sequence."""
 
+Buffer: TypeAlias = bytes | memoryview
+"""Bytes as they were sent, or are to be: a view where they are many."""
+
+LARGE = 1 << 16
+"""Bytes from which on a view is worth more than it costs."""
+
 
 class RawError(ValueError):
     """The bytes do not hold the tensor that was declared."""
 
 
-def read_raw(buffer: bytes, datatype: Datatype, count: int) -> Flat:
-    """Read `count` elements, which must fill the buffer exactly; numbers are a view of it."""
+def read_raw(buffer: Buffer, datatype: Datatype, count: int) -> Flat:
+    """Read `count` elements, which must fill the buffer exactly.
+
+    Numbers are a view of it, or a copy where they do not stand at a multiple of their width.
+    """
     if not datatype.width:
         return _read_elements(buffer, count)
     if len(buffer) != count * datatype.width:
@@ -26,10 +35,13 @@ def read_raw(buffer: bytes, datatype: Datatype, count: int) -> Flat:
             f"{count} elements of {datatype.name} are {count * datatype.width} bytes, "
             f"but {len(buffer)} were sent"
         )
-    return np.frombuffer(buffer, datatype.numpy)
+    numbers = np.frombuffer(buffer, datatype.numpy)
+    if isinstance(buffer, bytes) or numbers.flags.aligned:  # as bytes always are
+        return numbers
+    return numbers.copy()
 
 
-def _read_elements(buffer: bytes, count: int) -> list[bytes]:
+def _read_elements(buffer: Buffer, count: int) -> list[bytes]:
     if count * 4 > len(buffer):
         raise RawError(f"{count} elements of BYTES do not fit in the {len(buffer)} bytes sent")
     elements: list[bytes] = []
@@ -41,7 +53,7 @@ def _read_elements(buffer: bytes, count: int) -> list[bytes]:
         start += 4
         if length > end - start:
             raise RawError("the length of an element of BYTES is more than the bytes that follow")
-        elements.append(buffer[start : start + length])
+        elements.append(bytes(buffer[start : start + length]))
         start += length
     if start != end:
         raise RawError(f"{end - start} bytes follow the {count} elements of BYTES declared")
@@ -66,6 +78,13 @@ def as_numbers(
         if lost.any():
             raise RawError(f"a value does not fit in {datatype.name}")
     return array
+
+
+def raw_buffer(flat: Flat) -> Buffer:
+    """Return what `write_raw` does; of a large array a view where it lies as it is to be sent."""
+    if isinstance(flat, np.ndarray) and flat.nbytes >= LARGE and flat.flags.c_contiguous:
+        return flat.reshape(-1).view(np.uint8).data
+    return write_raw(flat)
 
 
 def write_raw(flat: Flat) -> bytes:

@@ -10,11 +10,12 @@ from ..forms import Form, Kind, Shape
 from ..inputs import Given
 from ..models import Model
 from ..names import shown
+from ..raw import LARGE, Buffer
 
 NAMES = ("binary_tensor_data",)
 
 
-def split_body(body: bytes, json_length: int | None) -> tuple[memoryview, memoryview]:
+def split_body(body: Buffer, json_length: int | None) -> tuple[memoryview, memoryview]:
     """Return the JSON and the tensors of a body."""
     view = memoryview(body)
     if json_length is None:
@@ -26,10 +27,10 @@ def split_body(body: bytes, json_length: int | None) -> tuple[memoryview, memory
     return view[:json_length], view[json_length:]
 
 
-def take_tensor(name: str, rest: memoryview, size: int) -> tuple[bytes, memoryview]:
+def take_tensor(name: str, rest: memoryview, size: int) -> tuple[Buffer, memoryview]:
     """Return the next tensor's bytes and what follows them.
 
-    The bytes are copied: where they stand in the body depends on the length of the JSON, and
+    A few bytes are copied: where they stand in the body depends on the length of the JSON, and
     numbers want to stand at a multiple of their width.
     """
     if size > len(rest):
@@ -37,10 +38,11 @@ def take_tensor(name: str, rest: memoryview, size: int) -> tuple[bytes, memoryvi
             f"input {shown(name)}: binary_data_size is {size}, but {len(rest)} bytes are left in "
             "the body"
         )
-    return bytes(rest[:size]), rest[size:]
+    content = rest[:size]
+    return content if size >= LARGE else bytes(content), rest[size:]
 
 
-def whole_body_input(model: Model, body: bytes) -> Given[bytes]:
+def whole_body_input(model: Model, body: Buffer) -> Given[Buffer]:
     """Take the body as the only input: as raw numbers, or as a single element of BYTES."""
     if len(model.inputs) != 1:
         raise RequestError(
@@ -52,7 +54,7 @@ def whole_body_input(model: Model, body: bytes) -> Given[bytes]:
         return form.name, form.datatype.name, _numbers_shape(form, len(body)), body
     if form.kind is not Kind.SCALAR:
         raise RequestError(f"input `{form.name}` ({form.type}) cannot be sent without JSON")
-    element = len(body).to_bytes(4, "little") + body
+    element = b"".join((len(body).to_bytes(4, "little"), body))
     return form.name, form.datatype.name, (1, 1) if form.batched else (1,), element
 
 
