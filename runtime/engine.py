@@ -212,6 +212,7 @@ class Engine:
             cell = tally.pipelines[pipeline.index]
             cell.successes += 1
             cell.duration += seconds
+            cell.last = start + seconds
             if group is not ONE:
                 cell.count_rows(group.count, seconds)
             pipeline.measured(seconds)
@@ -279,7 +280,8 @@ class Engine:
         else:
             cell = tally.pipelines[pipeline.index]
             cell.successes += 1
-            cell.duration += perf_counter() - start
+            cell.last = perf_counter()
+            cell.duration += cell.last - start
         finally:
             with self._left:
                 left = self._unread.pop(inline, None)
@@ -611,11 +613,16 @@ class Engine:
                 workers = self._workers
         return workers
 
+    def count_refused(self, pipeline: Prepared, error: Exception) -> Fault:
+        """Count a request that fails before it is taken in; return what its caller is to learn."""
+        fault = own_fault(error, pipeline.plan.name)
+        self._metrics.tally().pipelines[pipeline.index].end(fault)
+        return fault
+
     def _refuse(self, pipeline: Prepared, error: Exception) -> NoReturn:
         if isinstance(error, EngineClosed):
             raise error  # nothing of it was done here, so nothing is counted here
-        fault = own_fault(error, pipeline.plan.name)
-        self._metrics.tally().pipelines[pipeline.index].end(fault)
+        fault = self.count_refused(pipeline, error)
         pipeline.failed(fault)
         if fault is error:
             raise fault

@@ -3,6 +3,7 @@
 A collector reads a snapshot when it is scraped; nothing is counted twice and nothing is kept.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -20,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .metrics import PipelineCounts, StageCounts
+from .metrics import FIRST_RESPONSE_SECONDS, PipelineCounts, StageCounts
 from .repository.repository import Repository
 from .repository.shadow import ShadowCounts
 from .request import Code
@@ -92,6 +93,7 @@ def _pipelines(pipelines: Mapping[tuple[str, str], PipelineCounts]) -> Iterator[
         for model, pipeline in pipelines.items():
             counter.add_metric(model, read(pipeline))
         yield counter
+    yield _first_responses(pipelines)
     pending = GaugeMetricFamily(
         "nv_inference_pending_request_count", "Requests that wait to start", labels=_MODEL
     )
@@ -125,6 +127,28 @@ def _pipelines(pipelines: Mapping[tuple[str, str], PipelineCounts]) -> Iterator[
         for stage, count in pipeline.dropped.items():
             dropped.add_metric((*model, stage), count)
     yield dropped
+
+
+def _first_responses(pipelines: Mapping[tuple[str, str], PipelineCounts]) -> Metric:
+    histogram = HistogramMetricFamily(
+        "nv_inference_first_response_histogram_ms",
+        "Time from admission to the first response of a stream",
+        labels=_MODEL,
+    )
+    for model, pipeline in pipelines.items():
+        counts = pipeline.first_responses
+        if not counts:
+            continue
+        bounds = (*FIRST_RESPONSE_SECONDS, math.inf)
+        buckets = [
+            (
+                "+Inf" if bound == math.inf else str(bound * 1000),
+                sum(count for within, count in counts.items() if within <= bound),
+            )
+            for bound in bounds
+        ]
+        histogram.add_metric(model, buckets, pipeline.response_seconds[0] * 1000)
+    return histogram
 
 
 def _microseconds(seconds: float) -> int:

@@ -63,14 +63,18 @@ class HttpFront:
                 raise BodyTooLarge(f"the body has more than {limits.body} bytes")
             json_length = headers.get(b"inference-header-content-length")
             model = service.find(name, version)
-            request, deliveries = decode_body(
-                model,
-                body,
-                None if json_length is None else _number(json_length),
-                limits,
-                service.now(),
-                extras,
-            )
+            try:
+                request, deliveries = decode_body(
+                    model,
+                    body,
+                    None if json_length is None else _number(json_length),
+                    limits,
+                    service.now(),
+                    extras,
+                )
+            except Exception as error:
+                service.count_refused(model, error)
+                raise
             request_id = request.id
             if texts:
                 request = service.with_headers(request, texts)

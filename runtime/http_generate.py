@@ -22,10 +22,12 @@ async def generate(service: Service, request: Request) -> Response:
     """Answer once."""
     model, version, asked = await _decoded(service, request)
     if is_decoupled(model):
-        raise Fault(
+        fault = Fault(
             Code.UNSUPPORTED,
             f"`{model.name}` is a stream and answers more than once: call generate_stream",
         )
+        service.count_refused(model, fault)
+        raise fault
     body = await _once(service, model, version, asked, request.receive)
     return Response(body, media_type="application/json")
 
@@ -63,7 +65,11 @@ async def _decoded(service: Service, request: Request) -> tuple[Model, str, Aske
     version: str = request.path_params.get("version", "")
     model = service.find(request.path_params["name"], version)
     body = await request_body(request, service, service.limits.body)
-    asked = decode_generate(model, body, service.limits, service.now())
+    try:
+        asked = decode_generate(model, body, service.limits, service.now())
+    except Exception as error:
+        service.count_refused(model, error)
+        raise
     request.state.request_id = asked.id
     if service.reads_headers:
         asked = service.with_headers(asked, as_texts(dict(request.scope["headers"])))

@@ -5,7 +5,9 @@ adds the cells up. Those of threads that have ended become one: callers may come
 Counters only grow. Times are in seconds.
 """
 
+import math
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -17,7 +19,10 @@ from .request import Dropped, Fault
 _RECENT = 64
 """Executions of a stage, of each thread, of which the time is known one by one."""
 
-Key = TypeVar("Key", int, str, tuple[str, str])
+FIRST_RESPONSE_SECONDS = (0.1, 0.5, 2.0, 5.0)
+"""The bounds by which the first responses of streams are counted, those of Triton's histogram."""
+
+Key = TypeVar("Key", int, float, str, tuple[str, str])
 Number = TypeVar("Number", int, float)
 
 Counts = TypeVar("Counts", "StageCounts", "PipelineCounts")
@@ -61,7 +66,9 @@ class StageCell:
 
 class PipelineCell:
     """One thread's counts of one pipeline. `rows` and `row_seconds` are of requests that had
-    another number of rows than one, by that number."""
+    another number of rows than one, by that number; `responses` and `response_seconds` of what
+    streams have sent, by its number from 0. `last` is when the last request was answered, on
+    `perf_counter`."""
 
     __slots__ = (
         "dropped",
@@ -69,7 +76,11 @@ class PipelineCell:
         "failed_at",
         "failures",
         "fallbacks",
+        "first_responses",
+        "last",
         "queue",
+        "response_seconds",
+        "responses",
         "row_seconds",
         "rows",
         "successes",
@@ -85,6 +96,18 @@ class PipelineCell:
         self.fallbacks: dict[tuple[str, str], int] = {}
         self.dropped: dict[str, int] = {}
         self.failed_at: dict[tuple[str, str], int] = {}
+        self.responses: dict[int, int] = {}
+        self.response_seconds: dict[int, float] = {}
+        self.first_responses: dict[float, int] = {}
+        self.last = 0.0
+
+    def count_response(self, index: int, seconds: float) -> None:
+        """Count a response of a stream, that many seconds after the one before it."""
+        self.responses[index] = self.responses.get(index, 0) + 1
+        self.response_seconds[index] = self.response_seconds.get(index, 0.0) + seconds
+        if index == 0:
+            bound = next((most for most in FIRST_RESPONSE_SECONDS if seconds <= most), math.inf)
+            self.first_responses[bound] = self.first_responses.get(bound, 0) + 1
 
     def count_rows(self, rows: int, seconds: float) -> None:
         """Note of a successful request, counted apart, that it had so many rows."""
@@ -125,6 +148,10 @@ class PipelineCell:
         _add(self.fallbacks, other.fallbacks)
         _add(self.dropped, other.dropped)
         _add(self.failed_at, other.failed_at)
+        _add(self.responses, other.responses)
+        _add(self.response_seconds, other.response_seconds)
+        _add(self.first_responses, other.first_responses)
+        self.last = max(self.last, other.last)
 
 
 class Tally:
@@ -185,7 +212,9 @@ class PipelineCounts:
     at a stage, by its name and their code. `rows` are successful requests by
     their rows, where those were not one, and `row_seconds` the time of them. Of this moment are
     `pending`, those that wait to start, and `levels`, those that were submitted and have no outcome
-    yet, by priority level."""
+    yet, by priority level. `responses` of streams and `response_seconds`, each since the one before
+    it, are by their number from 0; `first_responses` are by the bound that they were within. `last`
+    is when the last request was answered, in seconds since the epoch; 0 where none was."""
 
     name: str
     successes: int = 0
@@ -201,6 +230,10 @@ class PipelineCounts:
     rows: dict[int, int] = field(default_factory=dict[int, int])
     row_seconds: dict[int, float] = field(default_factory=dict[int, float])
     failed_at: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    responses: dict[int, int] = field(default_factory=dict[int, int])
+    response_seconds: dict[int, float] = field(default_factory=dict[int, float])
+    first_responses: dict[float, int] = field(default_factory=dict[float, int])
+    last: float = 0.0
 
     @property
     def in_flight(self) -> int:
@@ -252,6 +285,7 @@ class Metrics:
         self._ended = self._tally()
         self._local = threading.local()
         self._lock = threading.Lock()
+        self._epoch = time.time() - time.perf_counter()
 
     def tally(self) -> Tally:
         """Return the calling thread's cells."""
@@ -288,7 +322,12 @@ class Metrics:
         flying = list(levels) or [{} for _ in self._pipelines]
         lines = list(queued) or [0] * len(self._stages)
         return Snapshot(
-            tuple(map(_pipeline, self._pipelines, total.pipelines, waiting, flying)),
+            tuple(
+                _pipeline(name, cell, pending, levels, self._epoch)
+                for name, cell, pending, levels in zip(
+                    self._pipelines, total.pipelines, waiting, flying, strict=True
+                )
+            ),
             tuple(map(_stage, self._stages, total.stages, lines)),
         )
 
@@ -307,7 +346,7 @@ class Metrics:
 
 
 def _pipeline(
-    name: str, cell: PipelineCell, pending: int, levels: dict[int, int]
+    name: str, cell: PipelineCell, pending: int, levels: dict[int, int], epoch: float
 ) -> PipelineCounts:
     return PipelineCounts(
         name,
@@ -322,6 +361,10 @@ def _pipeline(
         rows=cell.rows,
         row_seconds=cell.row_seconds,
         failed_at=cell.failed_at,
+        responses=cell.responses,
+        response_seconds=cell.response_seconds,
+        first_responses=cell.first_responses,
+        last=cell.last and cell.last + epoch,
     )
 
 

@@ -133,6 +133,13 @@ class Service:
             return request
         return with_headers(request, headers, self._forwarded)
 
+    def count_refused(self, model: Model, error: Exception) -> None:
+        """Count a request to a model that could not be read as one."""
+        route = self.repository.routes.get(model.name)
+        served = None if route is None else route.known(model.version)
+        if served is not None:
+            served.engine.count_refused(served.prepared, error)
+
     def now(self) -> float:
         """Return the time on the engines' clock, which deadlines are told on."""
         return self.repository.now()
@@ -146,10 +153,12 @@ class Service:
         Future.
         """
         if model.pipeline.stream:
-            raise Fault(
+            fault = Fault(
                 Code.UNSUPPORTED,
                 f"`{model.name}` is a stream and answers more than once: call ModelStreamInfer",
             )
+            self.count_refused(model, fault)
+            raise fault
         chosen, outcome = self._with_chosen(model.name, version, request, self._begin)
         route = self.repository.routes.get(model.name)
         if route is not None and route.shadows:

@@ -140,7 +140,7 @@ def _infer(
 
 def _decoded(service: Service, payload: bytes, remaining: float | None, headers: Headers) -> _Asked:
     payload, tensors = without_tensors(payload)
-    asked = parse(ModelInferRequest, payload)
+    asked, model = parse(ModelInferRequest, payload), None
     try:
         extras = service.extras(headers)
         version = asked.model_version
@@ -152,6 +152,8 @@ def _decoded(service: Service, payload: bytes, remaining: float | None, headers:
             request = service.with_headers(request, headers)
         return _Asked(model, version, request, deliveries)
     except Exception as error:
+        if model is not None:
+            service.count_refused(model, error)
         raise call_error(explain(error, asked.id), asked.id) from error
 
 
@@ -222,6 +224,7 @@ def _responses(service: Service, asked: _Asked) -> Responses:
     try:
         deliveries.refuse_places()
     except Exception as error:
+        service.count_refused(model, error)
         raise call_error(explain(error, request.id), request.id) from error
 
     def encode(answering: Model, outputs: Mapping[str, Item]) -> bytes:

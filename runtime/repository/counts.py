@@ -49,7 +49,9 @@ def added(one: Counts, other: Counts) -> Counts:
     for field in fields(one):
         ours: object = getattr(one, field.name)
         theirs: object = getattr(other, field.name)
-        if isinstance(ours, int | float) and isinstance(theirs, int | float):
+        if field.name == "last":
+            changed[field.name] = max(cast("float", ours), cast("float", theirs))
+        elif isinstance(ours, int | float) and isinstance(theirs, int | float):
             changed[field.name] = ours + theirs
         elif isinstance(ours, dict):
             changed[field.name] = _merged(

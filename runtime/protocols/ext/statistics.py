@@ -2,6 +2,7 @@
 
 Counts are of requests, as the engine has counted them, so that they agree with the calls made. A
 pipeline's time is not divided further than waiting to start and the rest, which is `compute_infer`.
+Responses of streams are counted by their number, each with the time since the one before it.
 """
 
 from typing import Any
@@ -40,7 +41,7 @@ def _model(name: str, version: str, counts: PipelineCounts) -> Any:  # Any: JSON
     return {
         "name": name,
         "version": version,
-        "last_inference": 0,
+        "last_inference": round(counts.last * 1000),
         "inference_count": counts.inferences,
         "execution_count": counts.successes,
         "inference_stats": {
@@ -53,7 +54,13 @@ def _model(name: str, version: str, counts: PipelineCounts) -> Any:  # Any: JSON
             "cache_hit": _duration(counts.cache_hits, 0.0),
             "cache_miss": _duration(counts.cache_misses, 0.0),
         },
-        "response_stats": {},
+        "response_stats": {
+            str(number): {
+                "compute_infer": _duration(count, counts.response_seconds[number]),
+                "success": _duration(count, counts.response_seconds[number]),
+            }
+            for number, count in sorted(counts.responses.items())
+        },
         "batch_stats": [
             {
                 "batch_size": rows,
