@@ -15,7 +15,7 @@ from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array, Item
 from .convert import Convert, Mismatch, converter, from_dlpack
 from .devices.device import View
-from .literals import literal_item
+from .literals import literal_item, show_literal
 from .request import Code, Fault, RequestError
 from .rows import Constant, Rows, Value, as_array
 from .shapes import Bindings, is_derived, names
@@ -34,9 +34,7 @@ def show_signature(pipeline: PipelinePlan) -> str:
 def _show_parameter(parameter: Parameter) -> str:
     if not parameter.has_default:
         return str(parameter.field)
-    default = parameter.default
-    shown = f'"{default}"' if isinstance(default, str) else str(default)
-    return f"{parameter.field} = {shown.lower() if isinstance(default, bool) else shown}"
+    return f"{parameter.field} = {show_literal(parameter.default)}"
 
 
 def require_results(pipeline: PipelinePlan, outputs: Sequence[str]) -> None:

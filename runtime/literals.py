@@ -23,6 +23,32 @@ def literal_item(literal: Literal, kind: Type) -> Item:
             return cast("Item", literal)
 
 
+def plain_literal(literal: Literal) -> Literal:
+    """Return a literal in Python's own values, each number as short as it may be written for its
+    dtype: 0.9, also where it is of f32."""
+    if isinstance(literal, tuple):
+        return tuple(map(plain_literal, literal))
+    if not isinstance(literal, np.ndarray):
+        return literal
+    if literal.ndim:
+        return tuple(plain_literal(np.asarray(one)) for one in literal)
+    plain = literal.item()
+    return float(str(literal)) if isinstance(plain, float) else cast("Literal", plain)
+
+
+def show_literal(literal: Literal) -> str:
+    """Return a literal as the language writes it."""
+    match plain_literal(literal):
+        case tuple() as items:
+            return f"[{', '.join(map(show_literal, items))}]"
+        case bool() as flag:
+            return str(flag).lower()
+        case str() as text:
+            return f'"{text}"'
+        case other:
+            return str(other)
+
+
 def _tensor(literal: Literal, kind: TensorType) -> Item:
     if literal is None or isinstance(literal, DType):
         return cast("Item", literal)

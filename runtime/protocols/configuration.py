@@ -38,7 +38,7 @@ def model_config(model: Model) -> dict[str, Any]:  # Any: JSON
             TYPE_PARAMETER + form.name: {"string_value": str(form.type)}
             for form in (*model.inputs.values(), *model.outputs.values())
         }
-        | {SIGNATURE: {"string_value": write_signature(model.pipeline)}},
+        | {SIGNATURE: {"string_value": write_signature(model.pipeline, model.version)}},
     }
     if model.pipeline.idle is not None:
         config["sequence_batching"] = _sequences(model)

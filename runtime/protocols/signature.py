@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from ...compiler.plan import Block, Parameter, PipelinePlan, Place
-from ...dsl.types import DType, Field
+from ...dsl.types import Field
 from ...stdlib.op import Literal
+from ..literals import plain_literal
 from .type_text import read_type
 
 SIGNATURE: Final = "headrace.signature"
@@ -21,9 +22,10 @@ _NOWHERE = Place("", 0, 0, "")
 _NOTHING = Block((), (), (), (), (), 0, ())
 
 
-def write_signature(pipeline: PipelinePlan) -> str:
-    """Return what a caller may know of a pipeline, as a text."""
+def write_signature(pipeline: PipelinePlan, version: str = "") -> str:
+    """Return what a caller may know of a pipeline, as a text; `version` is that which is served."""
     signature: dict[str, Any] = {  # Any: JSON
+        "version": version,
         "inputs": [_parameter(one) for one in pipeline.parameters],
         "results": [[field.name, str(field.type)] for field in pipeline.results],
     }
@@ -88,23 +90,15 @@ def _read_parameter(name: str, kind: str, *default: Any) -> Parameter:  # Any: J
 
 
 def _write(literal: Literal) -> Any:  # Any: JSON
-    match literal:
-        case tuple():
-            return [_write(one) for one in literal]
-        case bytes():
-            return {"bytes": b64encode(literal).decode()}
-        case bool() | int() | float() | str() | None:
-            return literal
-        case DType():
-            raise AssertionError("no input is a dtype")
-        case _:
-            return _write(_tuples(literal.tolist()))
-
-
-def _tuples(values: object) -> Literal:
-    if isinstance(values, list):
-        return tuple(map(_tuples, cast("list[object]", values)))
-    return cast("Literal", values)
+    match plain_literal(literal):
+        case tuple() as items:
+            return [_write(one) for one in items]
+        case bytes() as content:
+            return {"bytes": b64encode(content).decode()}
+        case bool() | int() | float() | str() | None as plain:
+            return plain
+        case other:
+            raise AssertionError(f"no input has the default {other!r}")
 
 
 def _read(value: Any) -> Literal:  # Any: JSON
@@ -115,6 +109,12 @@ def _read(value: Any) -> Literal:  # Any: JSON
             return b64decode(encoded)
         case _:
             return value
+
+
+def version_in(config: Mapping[str, Any]) -> str:  # Any: JSON
+    """Return the version that a configuration is of; empty where the server does not tell."""
+    text = signature_in(config)
+    return "" if text is None else json.loads(text).get("version", "")
 
 
 def signature_in(config: Mapping[str, Any]) -> str | None:  # Any: JSON

@@ -48,6 +48,13 @@ pipeline texts(a: string, b: bytes, c: string[N], d: string = "nöne") -> (
 {
     return a = a, b = b, c = c, d = d
 }
+pipeline defaults(
+    a: f32 = 0.9, b: f16 = 0.1, c: f32[3] = [1, 0.1, 2], d: bool = true, e: string = "it's \\"",
+    f: f64 = 1e-9, g: i64[0] = []) -> (
+    a: f32, b: f16, c: f32[3], d: bool, e: string, f: f64, g: i64[0])
+{
+    return a = a, b = b, c = c, d = d, e = e, f = f, g = g
+}
 pipeline same(x: string) -> (x: f32) { return x = 1.5 }
 pipeline maybe(x: f32?, y: f32[N]?) -> (x: f32?, y: f32[N]?) { return x = x, y = y }
 pipeline lists(a: list<f32[4]>, b: list<f32[2, W]>, c: list<string>) -> (

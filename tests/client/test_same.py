@@ -96,6 +96,7 @@ CALLS: dict[str, Call] = {
     ),
     "texts": lambda app: app.texts(a="ü", b=b"\xff\0", c=["a", ""], d="d"),
     "texts left out": lambda app: app.texts(a="", b=b"", c=np.array([], object)),
+    "defaults": lambda app: [app.defaults(), app.defaults.signature],
     "one name in and out": lambda app: app.same(x="text"),
     "optional, given": lambda app: app.maybe(x=1.0, y=[1, 2]),
     "optional, None": lambda app: app.maybe(x=None, y=[1, 2]),

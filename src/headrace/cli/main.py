@@ -15,7 +15,7 @@ from .console import Console, OutputError
 
 COMMANDS = (
     *("check", "fmt", "compile", "explain", "graph"),
-    *("run", "infer", "test", "passes", "docs", "version"),
+    *("run", "infer", "client", "test", "passes", "docs", "version"),
 )
 EXTRAS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("uvicorn", "uvloop", "httptools", "starlette", "grpc", "google"), "server"),

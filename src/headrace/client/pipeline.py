@@ -12,6 +12,7 @@ from ..runtime.accept import require_results, show_signature
 from ..runtime.protocols.ext.sequence import named
 from ..runtime.protocols.inputs import Given
 from ..runtime.protocols.remote import Remote, remote_pipeline
+from ..runtime.protocols.signature import version_in
 from ..runtime.record import Record, record_type
 from ..runtime.request import Code, Fault, InSequence, RequestError
 from ..runtime.streams import require_stream
@@ -57,8 +58,9 @@ class RemotePipeline:
     is the input.
     """
 
-    def __init__(self, link: Link, model: Model, remote: Remote) -> None:
-        self.__name__, self.version_name = model
+    def __init__(self, link: Link, model: Model, remote: Remote, served: str) -> None:
+        """`served` is the version that the server has told of; empty where it does not tell."""
+        self.__name__, self.served = model.name, served
         self._remote, self._link, self._model = remote, link, model
         self.address, self.timing, self.threads = link.wire.address, link.timing, link.threads
         plan = self.plan = remote.pipeline
@@ -211,7 +213,7 @@ def pipeline_of(link: Link, model: Model) -> RemotePipeline:
         due,
         None,
     )
-    return RemotePipeline(link, model, Remote(remote_pipeline(config)))
+    return RemotePipeline(link, model, Remote(remote_pipeline(config)), version_in(config))
 
 
 def _begun(
