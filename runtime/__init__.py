@@ -2,11 +2,12 @@
 
 Loading. `load` makes stages of a plan's segments: each names the `backend` of `backends/` that
 opens it, with its share of the cores by `division`, as an `instance` (a model, with `padding`, on
-an `onnx_session` or what a `model_backend` opens, of a `model_folder` too), a `python_stage`
-(functions, and objects of a `python_model`) or an `op_stage` (stdlib ops), in this process or with
-`isolation` in others, ready after its `warmup`; `transfer` copies to `devices`; what this machine
-lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border, `bind`
-its blocks, `prune` them for callers who want some results only.
+an `onnx_session` (`onnx_values`) or another `session` that a `model_backend` opens, of a
+`model_folder` too), a `python_stage` (functions, and objects of a `python_model`) or an `op_stage`
+(stdlib ops), in this process or with `isolation` in others, ready after its `warmup`; `transfer`
+copies to `devices`; what this machine lacks is a `load_error`. `prepared` readies a pipeline:
+`accept` and `convert` its border, `bind` its blocks, `prune` them for callers who want some results
+only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
 with `control` for branches and walks, `together` for blocks that run at once, `iterate` for loops
@@ -28,8 +29,9 @@ returns.
 Front ends. `repository` loads plans, lets versions come and go, and has what they have in common
 `shared`; `server` (`server_config`, `fronts`) serves it as a `service`, `access` decides who may
 what, and `extras` are labels and memory that is shared (`regions`): `http` (`http_protocol`,
-`http_body` with `compression`, `http_routes`, `http_generate`, `http_status`) and `grpc` speak
-`protocols`, `awaiting` waits for futures, `exposition` shows metrics.
+`http_door`, `http_body` with `compression`, `http_routes` with the `page`, `http_generate`,
+`http_status`) and `grpc` speak `protocols`, `awaiting` waits for futures, `exposition` shows
+metrics.
 """
 
 if __name__ == "runtime":

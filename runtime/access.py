@@ -101,13 +101,14 @@ def policy_of(allowed: Iterable[Access], tokens: Iterable[Token]) -> Policy:
 def check_exposure(policy: Policy, host: str) -> None:
     """Raise ValueError where callers from elsewhere could change the server without a token."""
     changing = sorted(access.value for access in policy.anyone - OPEN)
-    if changing and not _is_loopback(host):
+    if changing and not is_loopback(host):
         raise ValueError(
             f"on {host} {' and '.join(changing)} would be anybody's: that takes tokens"
         )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only callers on this machine reach what listens on an address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

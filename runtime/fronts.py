@@ -27,7 +27,9 @@ from .grpc.methods import SERVICE as INFERENCE
 from .grpc.methods import inference_methods
 from .grpc.reflection import reflection_methods
 from .http import HttpFront
+from .http_door import Door
 from .http_protocol import limited
+from .page.files import page_routes
 from .protocols.limits import CallerLimits
 from .protocols.operations import all_operations
 from .server_config import Carrier, ServerConfig
@@ -62,8 +64,9 @@ class Fronts:
             | health_methods(service)
             | reflection_methods((INFERENCE, HEALTH), service.policy)
         )
-        self._http = HttpFront(service, operations)
-        self._metrics = metrics_app(service.repository)
+        page = page_routes() if config.page else ()
+        self._http = Door(HttpFront(service, operations, page), config.host, config.hosts)
+        self._metrics = Door(metrics_app(service.repository), config.host, config.hosts)
         started: Future[Addresses] = Future()
         self._loop = uvloop.new_event_loop()
         self._stop = asyncio.Event()
@@ -143,6 +146,7 @@ def _uvicorn(app: ASGIApp, callers: CallerLimits, tls: ssl.SSLContext | None) ->
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="error",  # what a caller got wrong is no news: it would fill the log
             access_log=False,
             server_header=False,
             proxy_headers=False,

@@ -32,7 +32,8 @@ class ServerConfig:
     lets them; None is none. Headers whose lower-case names match `forwarded` are parameters of a
     request. `callers` caps what callers make it wait for and keep. `labels` are the names of
     classes, by model and output. `name` is what the server says
-    that it is called.
+    that it is called. With `page` there is one at `/`. `hosts` are names that callers may reach it
+    by, besides addresses (`http_door.py`).
     """
 
     host: str = "127.0.0.1"
@@ -51,3 +52,5 @@ class ServerConfig:
     forwarded: "re.Pattern[str] | None" = None
     labels: Labels = field(default_factory=dict[str, dict[str, tuple[str, ...]]])
     name: str = SERVER_NAME
+    page: bool = True
+    hosts: frozenset[str] = frozenset()

@@ -1,7 +1,7 @@
 """What `headrace run` lets callers do besides asking: its options, and what they come to."""
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,20 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=KINDS,
         help="let callers on this machine load and unload, register shared memory, change the "
         "settings of the log; those from elsewhere need --tokens",
+    )
+    parser.add_argument(
+        "--page",
+        action=BooleanOptionalAction,
+        default=True,
+        help="serve a page at / to look at what is served, and to try it",
+    )
+    parser.add_argument(
+        "--host-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name that HTTP callers may reach it by, as behind a proxy; addresses and names "
+        "without a dot are known. Off this machine any name is, unless some are given",
     )
     parser.add_argument(
         "--tokens",

@@ -176,7 +176,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         with server:
             seconds = time.perf_counter() - start
             console.print(f"{' '.join(arguments.targets)} ready in {seconds:.1f} s")
-            _tell(repository, server.addresses, console)
+            _tell(repository, config, server.addresses, console)
             server.wait()
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
@@ -313,10 +313,14 @@ def _config(arguments: Namespace) -> "ServerConfig":
         forwarded=arguments.forward_headers,
         labels=_permissions.labels(arguments),
         name=arguments.name,
+        page=arguments.page,
+        hosts=frozenset(arguments.host_name),
     )
 
 
-def _tell(repository: "Repository", addresses: "Addresses", console: Console) -> None:
+def _tell(
+    repository: "Repository", config: "ServerConfig", addresses: "Addresses", console: Console
+) -> None:
     """Print what is served and where."""
     from ..runtime.accept import show_signature
 
@@ -329,6 +333,8 @@ def _tell(repository: "Repository", addresses: "Addresses", console: Console) ->
     if addresses.http is not None:
         first = f"/models/{next(iter(routes))}" if routes else ""
         console.print(f"http     http://{addresses.http}/v2{first}")
+        if config.page:
+            console.print(f"page     http://{addresses.http}/")
     if addresses.grpc is not None:
         console.print(f"grpc     grpc://{addresses.grpc}  ({addresses.carrier.value})")
     if addresses.metrics is not None:
