@@ -58,7 +58,8 @@ def with_tensors(response: bytes, tensors: Iterable[Buffer]) -> bytes:
     """Return a ModelInferResponse, which has no raw tensors, with these."""
     parts: list[Buffer] = [response]
     for content in tensors:
-        parts += (_head(len(content)), content)
+        length = len(content)
+        parts += (_SHORT[length] if length < len(_SHORT) else _head(length), content)
     return b"".join(parts)
 
 
@@ -83,3 +84,6 @@ def _head(length: int) -> bytes:
         length >>= 7
     head.append(length)
     return bytes(head)
+
+
+_SHORT = tuple(map(_head, range(128)))  # most answers are of few bytes
