@@ -207,6 +207,11 @@ def _default(parameter: Parameter) -> Rows | None:
     return Constant(item, parameter.default, 1)
 
 
+def _scalar(item: Item) -> Item:
+    """Return a single number as a NumPy scalar, and anything else as it is."""
+    return item[()] if isinstance(item, np.ndarray) and item.ndim == 0 else item
+
+
 class Presenter:
     """Turns one result column into what the caller gets; numbers are NumPy scalars."""
 
@@ -264,8 +269,8 @@ class Presenter:
 
     def _listed(self, item: Item, kind: Type) -> Item:
         if not isinstance(kind, ListType):
-            return item
-        items = list(cast("list[Item]", item))
+            return _scalar(item)
+        items = [_scalar(one) for one in cast("list[Item]", item)]
         if kind.maximum is not None and len(items) > kind.maximum:
             raise self._fault(f"has {len(items)} items, expected {kind}")
         return items

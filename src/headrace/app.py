@@ -135,7 +135,7 @@ class App:
         raise AttributeError(self._unknown(name))
 
     # Any: values that the signature checks, and what `Pipeline` gives for them
-    def __call__(self, **inputs: Any) -> Any:
+    def __call__(self, /, **inputs: Any) -> Any:
         if len(self._pipelines) != 1:
             known = ", ".join(self._pipelines)
             raise RequestError(f"the plan has several pipelines ({known}); say which")

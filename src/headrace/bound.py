@@ -35,10 +35,14 @@ class Bound:
         """Return when a time limit that begins now is over."""
         return None if timeout is None else self.engine.config.clock() + timeout
 
+    def make_whole(self, answer: Mapping[str, Item]) -> Record:
+        """Return an answer with all results as callers see it."""
+        return self.record(answer.values())
+
     def make(self, wanted: tuple[str, ...] | None, answer: Mapping[str, Item]) -> Record:
         """Return an answer as callers see it."""
         if wanted is None:
-            return self.record(answer.values())
+            return self.make_whole(answer)
         made = self._narrowed.get(wanted) or record_type(self.prepared.plan.name, wanted)
         if len(self._narrowed) < _KEPT:
             self._narrowed[wanted] = made

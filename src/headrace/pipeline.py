@@ -46,6 +46,7 @@ class Pipeline:
     @overload
     def __call__(
         self,
+        /,
         *,
         trace: Literal[True],
         timeout: Any = None,  # Any: an input of that name may be of any type
@@ -55,6 +56,7 @@ class Pipeline:
     @overload
     def __call__(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as above
         outputs: Any = None,  # Any: likewise
@@ -64,6 +66,7 @@ class Pipeline:
     @overload
     def __call__(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as above
         outputs: Any = None,  # Any: likewise
@@ -72,6 +75,7 @@ class Pipeline:
     ) -> Any: ...  # Any: as above
     def __call__(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as above
         outputs: Any = None,  # Any: likewise
@@ -109,6 +113,7 @@ class Pipeline:
     @overload
     def submit(
         self,
+        /,
         *,
         trace: Literal[True],
         timeout: Any = None,  # Any: as in a call
@@ -119,6 +124,7 @@ class Pipeline:
     @overload
     def submit(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
@@ -129,6 +135,7 @@ class Pipeline:
     @overload
     def submit(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
@@ -138,6 +145,7 @@ class Pipeline:
     ) -> Any: ...  # Any: as above
     def submit(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
@@ -152,12 +160,21 @@ class Pipeline:
         `priority` 1 is the highest and the default. Raises at once what a call would raise before
         it runs, and Fault OVERLOADED when too many wait.
         """
+        if timeout is outputs is priority is trace is parameters is id is None:
+            bound = self._bound
+            engine = bound.loaded.workers()
+            try:
+                return engine.dispatch(bound.ready(engine, None), inputs, bound.make_whole)
+            except EngineClosed:
+                if bound is self._bound:
+                    raise
         request = self.told(inputs, parameters, id)
         return self.submit_in(None, inputs, timeout, outputs, priority, trace, request)
 
     @overload
     async def aio(
         self,
+        /,
         *,
         trace: Literal[True],
         timeout: Any = None,  # Any: as in a call
@@ -168,6 +185,7 @@ class Pipeline:
     @overload
     async def aio(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
@@ -178,6 +196,7 @@ class Pipeline:
     @overload
     async def aio(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
@@ -187,6 +206,7 @@ class Pipeline:
     ) -> Any: ...  # Any: as above
     async def aio(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
@@ -204,6 +224,7 @@ class Pipeline:
     @overload
     def stream(
         self,
+        /,
         *,
         trace: Literal[True],
         timeout: Any = None,  # Any: as in a call
@@ -212,6 +233,7 @@ class Pipeline:
     @overload
     def stream(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         trace: Literal[False] | None = None,
@@ -220,6 +242,7 @@ class Pipeline:
     @overload
     def stream(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         trace: Any,  # Any: an input of that name
@@ -227,6 +250,7 @@ class Pipeline:
     ) -> Any: ...  # Any: as above
     def stream(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         trace: Any = None,  # Any: likewise
@@ -269,6 +293,7 @@ class Pipeline:
     @overload
     def aio_stream(
         self,
+        /,
         *,
         trace: Literal[True],
         timeout: Any = None,  # Any: as in a call
@@ -278,6 +303,7 @@ class Pipeline:
     @overload
     def aio_stream(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         priority: Any = None,  # Any: likewise
@@ -287,6 +313,7 @@ class Pipeline:
     @overload
     def aio_stream(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         priority: Any = None,  # Any: likewise
@@ -295,6 +322,7 @@ class Pipeline:
     ) -> Any: ...  # Any: as above
     def aio_stream(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         priority: Any = None,  # Any: likewise

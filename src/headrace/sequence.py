@@ -35,6 +35,7 @@ class Sequence:
 
     def __call__(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: an input of that name may be of any type
         outputs: Any = None,  # Any: likewise
@@ -53,6 +54,7 @@ class Sequence:
 
     def last(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
@@ -71,6 +73,7 @@ class Sequence:
 
     def submit(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
@@ -96,6 +99,7 @@ class Sequence:
 
     async def aio(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         outputs: Any = None,  # Any: likewise
@@ -119,6 +123,7 @@ class Sequence:
 
     def stream(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         trace: Any = None,  # Any: likewise
@@ -156,6 +161,7 @@ class Sequence:
 
     def aio_stream(
         self,
+        /,
         *,
         timeout: Any = None,  # Any: as in a call
         priority: Any = None,  # Any: likewise

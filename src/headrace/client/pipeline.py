@@ -69,26 +69,26 @@ class RemotePipeline:
         self._own = {parameter.field.name for parameter in plan.parameters}.intersection(OPTIONS)
         self.__doc__ = self.signature = show_signature(plan)
 
-    def __call__(self, **said: Any) -> Record:  # Any: inputs and options
+    def __call__(self, /, **said: Any) -> Record:  # Any: inputs and options
         """Ask the server; raises Fault, and RequestError when the inputs do not fit."""
         return self.answer(self.call_of(said), None)
 
-    def submit(self, **said: Any) -> "Future[Record]":  # Any: as in a call
+    def submit(self, /, **said: Any) -> "Future[Record]":  # Any: as in a call
         """Ask in another thread. Raises at once what is known at once; cancelling the future
         cancels the request, at the server too."""
         call = self.call_of(said)
         return self.threads.submit(lambda cancellation: self.answer(call, cancellation))
 
-    async def aio(self, **said: Any) -> Record:  # Any: as in a call
+    async def aio(self, /, **said: Any) -> Record:  # Any: as in a call
         """As `submit`, awaited; cancelling the awaiting task cancels the request."""
         return await asyncio.wrap_future(self.submit(**said))
 
-    def stream(self, **said: Any) -> Iterator[Record]:  # Any: as in a call
+    def stream(self, /, **said: Any) -> Iterator[Record]:  # Any: as in a call
         """Ask for one record for each `emit`, as they come. To stop early is to stop asking: when
         the iterator is closed, or collected, what is left is cancelled."""
         return self.records(self.call_of(said, stream=True), Cancellation())
 
-    def aio_stream(self, **said: Any) -> AsyncGenerator[Record]:  # Any: as in a call
+    def aio_stream(self, /, **said: Any) -> AsyncGenerator[Record]:  # Any: as in a call
         """As `stream`, for `async for`."""
         call, cancellation = self.call_of(said, stream=True), Cancellation()
         return self.threads.read(self.records(call, cancellation), cancellation)

@@ -28,15 +28,15 @@ class RemoteSequence:
         self._pipeline = pipeline
         self._line = Line(id)
 
-    def __call__(self, **said: Any) -> Record:  # Any: inputs and options
+    def __call__(self, /, **said: Any) -> Record:  # Any: inputs and options
         """Answer, once earlier calls are done; raises Fault."""
         return self._run(self._pipeline.call_of(said), self._line.take(), None)
 
-    def last(self, **said: Any) -> Record:  # Any: as in a call
+    def last(self, /, **said: Any) -> Record:  # Any: as in a call
         """Answer as a call, for the last time: then nothing is kept, and the next begins anew."""
         return self._run(self._pipeline.call_of(said), self._line.take(last=True), None)
 
-    def submit(self, **said: Any) -> "Promise[Record]":  # Any: as in a call
+    def submit(self, /, **said: Any) -> "Promise[Record]":  # Any: as in a call
         """Answer in another thread, once earlier calls are done. One whose time is up is told so
         when its turn has come."""
         call = self._pipeline.call_of(said)
@@ -56,17 +56,17 @@ class RemoteSequence:
         turn.then(begin)
         return promise
 
-    async def aio(self, **said: Any) -> Record:  # Any: as in a call
+    async def aio(self, /, **said: Any) -> Record:  # Any: as in a call
         """As `submit`, awaited; cancelling the awaiting task cancels the request."""
         return await asyncio.wrap_future(self.submit(**said))
 
-    def stream(self, **said: Any) -> Iterator[Record]:  # Any: as in a call
+    def stream(self, /, **said: Any) -> Iterator[Record]:  # Any: as in a call
         """Answer with one record for each `emit`. Its turn is from the first that is asked for to
         the end; what is left earlier changes no state."""
         call = self._pipeline.call_of(said, stream=True)
         return self._records(call, Cancellation())
 
-    def aio_stream(self, **said: Any) -> AsyncGenerator[Record]:  # Any: as in a call
+    def aio_stream(self, /, **said: Any) -> AsyncGenerator[Record]:  # Any: as in a call
         """As `stream`, for `async for`."""
         call = self._pipeline.call_of(said, stream=True)
         cancellation = Cancellation()

@@ -155,10 +155,13 @@ def _python(literal: Literal) -> str:
 def _quoted(text: str | bytes) -> str:
     """Return a literal of a text, in the quotes that ruff prefers."""
     made = repr(text)
-    prefix, inner = made[: made.index(made[-1])], made[made.index(made[-1]) + 1 : -1]
-    if made[-1] == "'" and '"' not in inner:
-        return f'{prefix}"{inner}"'
-    return made
+    quote = made[-1]
+    prefix, _, inner = made[:-1].partition(quote)
+    if quote == "'":
+        inner = inner.replace("\\'", "'")
+    # the other quotes are taken where that leaves fewer to be escaped
+    best = "'" if inner.count('"') > inner.count("'") else '"'
+    return f"{prefix}{best}{inner.replace(best, chr(92) + best)}{best}"
 
 
 def _docstring(text: str, indent: str) -> str:
