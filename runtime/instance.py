@@ -5,8 +5,8 @@ Rows of one execution have equal shapes, or are filled up to such where model an
 that run together. What another library than ONNX Runtime gives is held to the signature.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,14 +16,13 @@ from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
 from .devices.device import Device, DeviceError, ResidencyError, Stream, View
 from .devices.host import HostDevice
-from .devices.streams import Streams
 from .metrics import StageCell
 from .padding import Padder
-from .rows import Rows, Value, as_array
+from .rows import Constant, Rows, Value, as_array
+from .session import DeviceSession, Session, SessionFor, encoded, gives_bytes, hold, said
 from .shapes import Bindings, bind, evaluate, failed
 from .stage import Part, Policy, StageError, StageGone, classes, run_parts, timed_run
 
-_SHOWN = 500  # characters of what a library says
 _SMALL = 1 << 12
 """Bytes up to which inputs without a batch axis are compared by value."""
 
@@ -34,16 +33,17 @@ class ModelStage:
     def __init__(
         self,
         segment: ModelSegment,
-        session: "Runs",
+        session: Session | SessionFor,
         device: Device,
         policy: Policy | None,
         index: int,
     ) -> None:
         self.name, self.index, self.policy = segment.name, index, policy
-        self._segment, self._session = segment, session
-        self._reason: Callable[[Exception], str] = getattr(session, "reason", _said)
-        self._on_device = cast("RunsOnDevice", session)  # used where it has streams only
+        self._segment, self._session = segment, cast("Session", session)
+        self._reason: Callable[[Exception], str] = getattr(session, "reason", said)
+        self._on_device = cast("DeviceSession", session)  # used where it has streams only
         self._streams = None if isinstance(device, HostDevice) else self._on_device.streams()
+        self._bytes = any(map(gives_bytes, segment.signature.results))
         self._held = segment.backend != "onnx"  # to its signature
         limit = segment.batching.maximum if segment.batching is not None else segment.group
         across = self._streams is not None and any((*segment.input_axes, *segment.output_axes))
@@ -143,15 +143,17 @@ class ModelStage:
         try:
             if told:
                 contexts = [columns[-1].item(row) for row in range(count)]
-                outputs = cast("RunsFor", self._session).run_for(feeds, contexts)
+                outputs = cast("SessionFor", self._session).run_for(feeds, contexts)
             else:
                 outputs = self._session.run(feeds)
         except (StageError, StageGone):
             raise
         except Exception as error:
             raise StageError(f"the model failed: {self._reason(error)}") from error
+        if self._bytes:
+            outputs = encoded(outputs, self._segment.signature.results)
         if self._held:
-            self._hold(outputs)
+            hold(outputs, self._segment.signature.results, self._axes)
             self._check(list(feeds.values()), outputs)
         elif self._checks:
             self._check(list(feeds.values()), outputs)
@@ -239,20 +241,6 @@ class ModelStage:
             shapes.append((None if known is None else tuple(known), to_numpy(kind.dtype)))
         return shapes
 
-    def _hold(self, outputs: "Sequence[Array]") -> None:
-        """Raise StageError where outputs are not as many, or of the dtype and rank, declared."""
-        fields = self._segment.signature.results
-        if len(outputs) != len(fields):
-            raise StageError(f"the model gave {len(outputs)} outputs for {len(fields)}")
-        for field, axis, output in zip(fields, self._axes, outputs, strict=True):
-            dtype, kind = _dtype(field.type), cast("TensorType", field.type)
-            if output.dtype != dtype:
-                wanted = kind.dtype.value
-                raise StageError(f"`{field.name}` is {output.dtype}, and {wanted} is declared")
-            rank = len(kind.dims) + (axis is not None)
-            if output.ndim != rank:
-                raise StageError(f"`{field.name}` has {output.ndim} axes, and should have {rank}")
-
     def _check(self, inputs: "Sequence[Array | View]", outputs: "Sequence[Array | View]") -> None:
         bindings: Bindings = {}
         signature = self._segment.signature
@@ -287,6 +275,8 @@ class ModelStage:
                 parts.append(value.shape if axis is not None else id(value))
             elif value is None:
                 parts.append(None)
+            elif axis is None and column.__class__ is Constant:
+                parts.append(_identity_of(cast("Constant", column), dtype))
             else:
                 array = as_array(value, dtype)
                 if padder is not None and size is not None and axis is not None:
@@ -296,42 +286,17 @@ class ModelStage:
         return tuple(parts)
 
 
-class Runs(Protocol):
-    """A session whose feeds and results are arrays; it may have a `reason`, the text of an error
-    for callers."""
-
-    def run(self, feeds: Mapping[str, Array], /) -> Sequence[Array]: ...
-
-
-class RunsFor(Protocol):
-    """One that is told the request of each row."""
-
-    def run_for(
-        self, feeds: Mapping[str, Array], contexts: Sequence[object], /
-    ) -> Sequence[Array]: ...
-
-
-class RunsOnDevice(Protocol):
-    """One that runs on what is in a device's memory."""
-
-    def streams(self) -> Streams: ...
-
-    def run_on_device(
-        self,
-        feeds: Mapping[str, View],
-        results: "Sequence[tuple[tuple[int, ...] | None, np.dtype[Any]]]",  # Any: of any scalar
-        stage: str,
-        stream: Stream,
-    ) -> list[View]: ...
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:_SHOWN]
-
-
 def _moved(stack: "Array | View", axis: int) -> Array:
     around = (*range(1, axis + 1), 0, *range(axis + 1, stack.ndim))
     return cast("Array", stack).transpose(around)  # a tenth of what `moveaxis` takes
+
+
+def _identity_of(column: Constant, dtype: "np.dtype[Any] | None") -> Hashable:  # Any: as below
+    """Return the identity of a literal, which is the same whatever stage asks for it."""
+    if column.identity is None:
+        value = column.item(0)
+        column.identity = _identity(value, as_array(value, dtype))
+    return column.identity
 
 
 def _identity(value: object, array: Array) -> Hashable:

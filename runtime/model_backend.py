@@ -8,35 +8,24 @@ for all of them (`instance.py`). A file that defines
 is a backend: in `backends/`, or in another package that names it in an entry point.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from queue import Empty, SimpleQueue
 from types import ModuleType
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from ..compiler.plan import ModelSegment
 from ..dsl.types import DType, Field, OptionalType, TensorType
-from ..stdlib.op import Array
 from .backend import Backend, Loading
 from .devices.host import HostDevice
 from .division import Share
 from .instance import ModelStage
 from .load_error import NO_RUNTIME, OTHER_MODEL, LoadError
-from .shared import Closable
+from .session import Session as Session
+from .session import SessionFor
 from .stage import policy_of
-
-
-class Session(Closable, Protocol):
-    """A loaded model. Several threads may run it at once; `close` comes when none does any more."""
-
-    def run(self, feeds: Mapping[str, Array]) -> Sequence[Array]:
-        """Take arrays by name, with their batch axis, and give those of the outputs in order.
-
-        An optional input may be missing. What is raised fails the rows; its text is for the caller.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +59,7 @@ class Model:
     share: Share
 
 
-Open = Callable[[Model], Session]
+Open = Callable[[Model], Session | SessionFor]
 """Opens a model; raises LoadError where this machine cannot run it, or it is not as declared."""
 
 
@@ -184,7 +173,9 @@ class Spares(Generic[Spare]):
         finally:
             self._free.put(spare)
 
-    def close(self) -> None:
-        """Let all go, which nobody uses any more."""
+    def close(self) -> list[Spare]:
+        """Let all go, which nobody uses any more; they are given back."""
+        found: list[Spare] = []
         while not self._free.empty():
-            self._free.get_nowait()
+            found.append(self._free.get_nowait())
+        return found

@@ -19,6 +19,7 @@ from .devices.resident import ResidentDevice
 from .devices.streams import Streams
 from .division import Share
 from .load_error import BAD_MODEL, NO_RUNTIME, TWO_RUNTIMES, LoadError
+from .onnx_values import runner
 from .request import Code
 from .stage import StageGone
 
@@ -67,8 +68,8 @@ class OnnxSession:
         self._options: Any = runtime.RunOptions()  # Any: likewise
         if self._stream is not None:  # what comes next waits for an event
             self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-        self.run: Callable[[Mapping[str, Array]], list[Array]] = partial(
-            self._session.run, self._names, run_options=self._options
+        self.run: Callable[[Mapping[str, Array]], list[Array]] = runner(
+            runtime, self._session, self._names, self._options
         )
         """Run on host arrays; results are in the order of `output_names`."""
         if share.cpus:

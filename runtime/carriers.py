@@ -1,0 +1,137 @@
+"""What carries a stage's requests to another server: gRPC or HTTP, of the Open Inference Protocol.
+
+A carrier may be used by several threads. It raises Refused for what the server says, and what did
+not come to that.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from .grpc.status import STATUS
+from .model_backend import library
+from .protocols.datatypes import DATATYPES, Datatype
+from .protocols.raw import Flat, RawError, read_raw, write_raw
+from .protocols.results import WireTensor
+from .request import Code
+
+_BY_NAME: Final = {one.name: one for one in DATATYPES.values()}
+_OF_GRPC: Final = {status.value: code for code, status in STATUS.items()} | {
+    STATUS[Code.UNAVAILABLE].value: Code.UNAVAILABLE,
+    STATUS[Code.FAILED].value: Code.FAILED,
+}
+
+
+class Refused(Exception):
+    """The server refuses, or cannot be reached; `retry_after` in seconds where it tells."""
+
+    def __init__(self, code: Code, message: str, retry_after: float | None = None) -> None:
+        self.code, self.message, self.retry_after = code, message, retry_after
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model of a server; `version` "" leaves the choice to it."""
+
+    model: str
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: tensors, the names of the outputs that are wanted, and what is told of it."""
+
+    tensors: Sequence[WireTensor]
+    outputs: Sequence[str]
+    id: str = ""
+    parameters: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+Answer = Mapping[str, tuple[str, tuple[int, ...], Flat]]
+"""Datatype, shape and values of each output."""
+
+
+class Carrier(Protocol):
+    def metadata(self, target: Target, timeout: float) -> Mapping[str, Any]:  # Any: JSON
+        """Return what the server says of a model's inputs and outputs."""
+        ...
+
+    def infer(self, target: Target, asked: Asked, timeout: float | None) -> Answer: ...
+
+    def close(self) -> None: ...
+
+
+class GrpcCarrier:
+    """A channel of grpcio, which connects again by itself."""
+
+    def __init__(self, address: str) -> None:
+        self._grpc: Any = library("grpc", "server")  # Any: it is partly typed
+        self._messages: Any = library("headrace.runtime.protocols.messages", "server")
+        unbounded = [(f"grpc.max_{way}_message_length", -1) for way in ("send", "receive")]
+        self._channel = self._grpc.insecure_channel(address, options=unbounded)
+
+    def metadata(self, target: Target, timeout: float) -> Mapping[str, Any]:  # Any: JSON
+        request = self._messages.message("ModelMetadataRequest")(
+            name=target.model, version=target.version
+        )
+        answer = self._call("ModelMetadata", request, timeout)
+        return {
+            key: [
+                {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)}
+                for one in getattr(answer, key)
+            ]
+            for key in ("inputs", "outputs")
+        }
+
+    def infer(self, target: Target, asked: Asked, timeout: float | None) -> Answer:
+        request = self._messages.ModelInferRequest(
+            model_name=target.model, model_version=target.version, id=asked.id
+        )
+        for name, value in asked.parameters.items():
+            request.parameters[name].int64_param = value
+        for tensor in asked.tensors:
+            request.inputs.add(name=tensor.name, datatype=tensor.datatype.name, shape=tensor.shape)
+            request.raw_input_contents.append(write_raw(tensor.flat))
+        for name in asked.outputs:
+            request.outputs.add(name=name)
+        answer = self._call("ModelInfer", request, timeout)
+        if len(answer.outputs) != len(answer.raw_output_contents):
+            raise Refused(Code.UNSUPPORTED, "it did not answer with raw tensors")
+        return {
+            one.name: (one.datatype, tuple(one.shape), read_values(raw, one.datatype, one.shape))
+            for one, raw in zip(answer.outputs, answer.raw_output_contents, strict=True)
+        }
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _call(self, name: str, request: Any, timeout: float | None) -> Any:  # Any: messages
+        call = self._channel.unary_unary(
+            f"/inference.GRPCInferenceService/{name}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=self._messages.message(f"{name}Response").FromString,
+        )
+        try:
+            return call(request, timeout=timeout)
+        except self._grpc.RpcError as error:
+            code = _OF_GRPC.get(error.code().value[0], Code.FAILED)
+            told = dict(error.trailing_metadata() or ()).get("retry-after-ms", "")
+            after = int(told) / 1000 if str(told).isdigit() else None
+            raise Refused(code, error.details() or error.code().name, after) from None
+
+
+def datatype_named(name: str) -> Datatype:
+    if name not in _BY_NAME:
+        raise Refused(Code.UNSUPPORTED, f"its datatype {name!a} is unknown")
+    return _BY_NAME[name]
+
+
+def read_values(raw: bytes, datatype: str, shape: Sequence[int]) -> Flat:
+    count = 1
+    for size in shape:
+        count *= size
+    try:
+        return read_raw(raw, datatype_named(datatype), count)
+    except RawError as error:
+        raise Refused(Code.FAILED, f"its answer is broken: {error}") from error
