@@ -1,4 +1,5 @@
-"""What holds for all tests: how many examples a property is tried with, and for how long.
+"""What holds for all tests: how many examples a property is tried with, and for how long; and that
+what is exhaustive waits to be asked for.
 
 Fewer where the slow tests are left out. A test that wants more or fewer than others multiplies
 `settings().max_examples`, which is what holds.
@@ -16,3 +17,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-profile") is None:
         quick = "not slow" in str(config.getoption("-m"))
         settings.load_profile("quick" if quick else "full")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is exhaustive to who asks for it: with `-m exhaustive`, or by its name."""
+    if "exhaustive" in str(config.getoption("-m")) or any("::" in one for one in config.args):
+        return
+    config.hook.pytest_deselected(items=[one for one in items if _is_exhaustive(one)])
+    items[:] = [one for one in items if not _is_exhaustive(one)]
+
+
+def _is_exhaustive(test: pytest.Item) -> bool:
+    return test.get_closest_marker("exhaustive") is not None

@@ -94,7 +94,7 @@ def _run_tests(copy: Path, tests: str, words: str) -> subprocess.CompletedProces
     """Run pytest in a copy, on the copy's own package. Compiled files would outlive an edit, and
     what a mistake lets hang is ended."""
     chosen = ["-k", words] if words else []
-    quick = ["-xq", "-m", "not slow and not exhaustive"]
+    quick = ["-xq", "-m", "not slow"]
     options = [*quick, "-p", "no:cacheprovider", "-o", "faulthandler_timeout=60"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, tests, *chosen],
