@@ -2,7 +2,8 @@
 
 import subprocess
 import sys
-import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from headrace.dsl.render import render
 from headrace.dsl.source import Source
 from tests.compiler.onnx_files import write_model
 from tests.compiler.sources import found_in, lowered
+from tests.growth import times_as_long
 
 
 def test_b07_a_type_mismatch_shows_both_stages_and_both_whole_types() -> None:
@@ -201,21 +203,17 @@ pipeline b(x: f32) -> (y: f32) { return y = nil }
 
 
 @pytest.mark.slow
-def test_checking_a_thousand_stages_takes_less_than_a_second_and_grows_linearly() -> None:
-    def seconds(stages: int) -> float:
+def test_checking_takes_time_in_proportion() -> None:
+    def checking(stages: int) -> Callable[[], object]:
         lines = ["use nn", 'model m = onnx "m.onnx" (x: f32[N, 4]) -> (y: f32[N, 4])']
         lines += ["pipeline p(x: f32[N, 4]) -> (y: f32[N, 4]) {", "v0 = x"]
         forms = ("m(v{i})", "v{i} * 2 + 1", "nn.relu(v{i})")
         lines += [f"v{i + 1} = {forms[i % 3].format(i=i)}" for i in range(stages)]
         source = Source("p.pipe", "\n".join([*lines, f"return y = v{stages}", "}"]))
-        start = time.process_time()
         assert check(source) == ()
-        return time.process_time() - start
+        return partial(check, source)
 
-    seconds(10)  # the grammar is read once
-    short, long = min(seconds(250) for _ in range(3)), min(seconds(1000) for _ in range(3))
-    assert long < 1
-    assert long < 8 * short
+    assert times_as_long(checking(1000), checking(125)) < 24
 
 
 @pytest.mark.slow

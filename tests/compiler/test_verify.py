@@ -1,8 +1,8 @@
 """What `verify` refuses: each test breaks a sound graph in one way."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -20,6 +20,7 @@ from headrace.compiler.graph import (
 from headrace.compiler.verify import GraphError, verify
 from headrace.dsl.types import UNKNOWN, DType, ListType, TensorType
 from tests.compiler.sources import graph_of
+from tests.growth import times_as_long
 
 SOUND = """
 model score = onnx "score.onnx" (x: f32[3]) -> (p: f32[2])
@@ -204,16 +205,12 @@ def test_a_refusal_names_the_pipeline_the_stage_and_its_place(graph: Graph) -> N
     )
 
 
+@pytest.mark.slow
 def test_verifying_takes_time_in_proportion() -> None:
-    def seconds(stages: int) -> float:
+    def verifying(stages: int) -> Callable[[], object]:
         lines = [f"v{i + 1} = v{i} * 2" for i in range(stages)]
         body = "\n".join(["v0 = x", *lines, f"return y = v{stages}"])
         large = graph_of(f"pipeline p(x: f32[N]) -> (y: f32[N]) {{\n{body}\n}}")
-        start = time.process_time()
-        for _ in range(3):
-            verify(large)
-        return time.process_time() - start
+        return partial(verify, large)
 
-    short, long = seconds(500), seconds(2000)
-    assert long < 10 * short
-    assert long < 0.5
+    assert times_as_long(verifying(2000), verifying(250)) < 24

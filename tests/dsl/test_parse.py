@@ -1,7 +1,5 @@
 """The parser: what each construct becomes, where its span lies, and that it scales."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +13,7 @@ from headrace.dsl.recursion import MAX_BLOCKS
 from headrace.dsl.render import render
 from headrace.dsl.source import Source, Span
 from headrace.dsl.token import CONTEXT_WORDS, RESERVED_WORDS
+from tests.growth import times_as_long
 
 SPAN = Span(Source("x", ""), 0, 0)
 
@@ -354,25 +353,11 @@ def program(lines: int) -> str:
     return f"pipeline p(a0: f32) -> (y: f32) {{\n{''.join(stages)}    return y = a{lines}\n}}\n"
 
 
-def seconds(text: str) -> float:
-    start = time.process_time()
-    items(text)
-    return time.process_time() - start
-
-
 @pytest.mark.slow
-def test_a_thousand_stages_take_well_under_a_second_and_time_grows_with_length() -> None:
+def test_time_grows_with_length_and_no_faster() -> None:
     items(program(1))  # builds the parser
-    small = min(seconds(program(300)) for _ in range(3))
-    large = min(seconds(program(1200)) for _ in range(2))
-    assert small < 0.5
-    assert large < 4 * 3 * small
-
-
-@pytest.mark.slow
-def test_ten_thousand_lines_take_as_long_as_ten_times_a_thousand() -> None:
-    small = min(seconds(program(1000)) for _ in range(3))
-    assert seconds(program(10_000)) < 10 * 3 * small
+    small, large = program(200), program(1600)
+    assert times_as_long(lambda: items(large), lambda: items(small)) < 24
 
 
 # ---- characters

@@ -104,14 +104,14 @@ def test_an_app_is_a_function_only_when_it_has_one_pipeline(app: App) -> None:
 
 def test_inputs_and_results_may_have_the_names_of_options_and_methods(app: App) -> None:
     assert app.odd(timeout=[1.0]).close.tolist() == [2.0]
-    assert app.odd.submit(timeout=[1.0]).result(5).count == "2"  # type: ignore[comparison-overlap]
+    assert app.odd.submit(timeout=[1.0]).result(20).count == "2"  # type: ignore[comparison-overlap]
 
 
 def test_only_the_wanted_results_are_made(app: App) -> None:
     page = app.ocr(x=[1], outputs=["y"])
     assert page._fields == ("y",)  # pyright: ignore[reportPrivateUsage] as of a namedtuple
     assert app.metrics[0].stage("name").executions == 0
-    assert app.ocr.submit(x=[1], outputs=["text"]).result(5).text == "2"
+    assert app.ocr.submit(x=[1], outputs=["text"]).result(20).text == "2"
     with pytest.raises(headrace.RequestError, match="no result `zz`"):
         app.ocr(x=[1], outputs=["zz"])
 
@@ -121,12 +121,12 @@ def test_a_call_whose_time_is_up_is_a_deadline_fault(app: App) -> None:
         app.ocr(x=[1], timeout=-1.0)
     assert caught.value.code is headrace.Code.DEADLINE
     with pytest.raises(headrace.Fault, match="deadline has passed"):
-        app.ocr.submit(x=[1], timeout=-1.0).result(5)
+        app.ocr.submit(x=[1], timeout=-1.0).result(20)
 
 
 def test_submitted_and_awaited_requests_give_the_same(app: App) -> None:
     futures = [app.ocr.submit(x=[float(i)]) for i in range(20)]
-    assert [float(future.result(5).text) for future in futures] == list(range(1, 21))
+    assert [float(future.result(20).text) for future in futures] == list(range(1, 21))
 
     async def both() -> tuple[Record, Record]:
         return await asyncio.gather(app.ocr.aio(x=[1, 2]), app.rows.aio(x=[[1], [2]]))
@@ -138,11 +138,11 @@ def test_submitted_and_awaited_requests_give_the_same(app: App) -> None:
 
 def test_calls_and_submits_share_an_engine_when_they_agree() -> None:
     with headrace.load(toy(), workers=1, intra_op_threads=1) as shared:
-        shared.ocr.submit(x=[1]).result(5)
+        shared.ocr.submit(x=[1]).result(20)
         assert len(shared.metrics) == 1
     cores = len(__import__("os").sched_getaffinity(0))
     with headrace.load(toy()) as apart:
-        apart.ocr.submit(x=[1]).result(5)
+        apart.ocr.submit(x=[1]).result(20)
         assert len(apart.metrics) == (1 if cores == 1 else 2)
 
 
@@ -183,6 +183,7 @@ def test_a_plan_is_loaded_from_its_file(tmp_path: Path) -> None:
         headrace.load(tmp_path / "none.plan")
 
 
+@pytest.mark.slow
 def test_importing_starts_nothing_and_is_light() -> None:
     code = (
         "import sys, threading, headrace\n"

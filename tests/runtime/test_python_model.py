@@ -184,7 +184,7 @@ def test_an_object_is_used_by_one_call_at_a_time() -> None:
             self.inside.release()
             return x
 
-    meet = threading.Barrier(2, timeout=5)
+    meet = threading.Barrier(2, timeout=20)
     pool = Instances(Model, "Model", "cpu", 2)
     threads = [threading.Thread(target=pool, args=(i,)) for i in range(4)]
     for thread in threads:

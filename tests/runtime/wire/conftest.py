@@ -94,7 +94,7 @@ def gates(tmp_path: Path) -> Iterator[tuple[Gate, Gate]]:
         gate.release()
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Ask again and again until it holds: for what another process or thread does in its time."""
     end = time.monotonic() + seconds
     while not condition():
