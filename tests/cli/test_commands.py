@@ -185,6 +185,7 @@ def test_fmt_leaves_a_file_with_mistakes_alone(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
+@pytest.mark.slow
 def test_fmt_formats_stdin() -> None:
     done = shell("fmt", "-", input="type   A=f32")
     assert (done.returncode, done.stdout) == (0, "type A = f32\n")
@@ -331,6 +332,7 @@ def shell(*words: str, input: str | None = None) -> "subprocess.CompletedProcess
 
 
 @pytest.mark.usefixtures("folder")
+@pytest.mark.slow
 def test_check_imports_nothing_that_runs_models() -> None:
     code = (
         "import sys; from headrace.cli import main; main(['check', 'app.pipe']);"
@@ -341,6 +343,7 @@ def test_check_imports_nothing_that_runs_models() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     command = (
         f"{sys.executable} -m headrace.cli explain app.pipe | head -c 1; exit ${{PIPESTATUS[0]}}"
@@ -359,6 +362,7 @@ def test_a_pipeline_whose_values_cannot_travel_is_not_served(run: Run, folder: P
     assert "cannot travel" in err
 
 
+@pytest.mark.slow
 def test_run_serves_until_it_is_told_to_stop(run: Run) -> None:
     ports = [word for name in ("http", "grpc", "metrics") for word in (f"--{name}-port", "0")]
     server = subprocess.Popen(

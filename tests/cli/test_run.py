@@ -85,6 +85,7 @@ def running(*words: str) -> Generator[Running, None, None]:
         made.close()
 
 
+@pytest.mark.slow
 def test_a_folder_is_served_and_followed(tmp_path: Path) -> None:
     put(tmp_path / "a.plan", 1.0)
     with running(str(tmp_path), "--watch") as server:
@@ -144,6 +145,7 @@ def test_a_folder_that_cannot_be_told_apart_for_a_while_stops_nothing(tmp_path: 
         assert server.answer() == 2.0
 
 
+@pytest.mark.slow
 def test_with_explicit_control_nothing_is_loaded_but_what_is_named(tmp_path: Path) -> None:
     put(tmp_path / "a.plan", 1.0)
     put(tmp_path / "b.plan", 1.0)
@@ -167,6 +169,7 @@ def test_a_token_lets_its_bearer_load_and_nobody_else(tmp_path: Path) -> None:
         assert httpx.get(f"{server.http}/v2/logging", headers=bearer).status_code == 403
 
 
+@pytest.mark.slow
 def test_what_is_allowed_is_listed_as_served(tmp_path: Path) -> None:
     put(tmp_path / "a.plan", 1.0)
     labels = tmp_path / "labels"

@@ -244,6 +244,7 @@ def test_progress_counts_pipelines(folder: Path) -> None:
     assert told == [(0, 2, "chain"), (1, 2, "each"), (2, 2, "")]
 
 
+@pytest.mark.slow
 def test_blocks_nested_too_deeply_are_a_mistake(folder: Path) -> None:
     text = "pipeline p(x: f32, c: bool) -> (y: f32) {\n"
     text += "".join(f"    return y = x when x > {i}.0\n" for i in range(2000))

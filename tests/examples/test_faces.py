@@ -179,6 +179,7 @@ def test_each_model_sees_what_the_one_before_has_left(
     assert faces["box"].tolist() == boxes
 
 
+@pytest.mark.slow
 def test_windows_of_photos_asked_for_at_once_share_runs_and_nothing_changes(
     engine: Engine,
 ) -> None:
@@ -204,6 +205,7 @@ def test_normalisation_is_inside_the_three_models(plan: headrace.CompiledPlan) -
 
 
 @pytest.mark.parametrize("name", ["several faces", "white"])
+@pytest.mark.slow
 def test_what_is_inside_the_models_changes_no_bit(name: str, engine: Engine) -> None:
     plan = compile_source(read_source(EXAMPLE / "faces.pipe", "faces.pipe"), optimise=False)
     plain = Engine(plan, EngineConfig(workers=1, intra_op_threads=1))

@@ -42,6 +42,7 @@ def assert_equal(ours: headrace.Record, theirs: Lines) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.slow
 def test_each_line_alone_is_read_as_the_package_reads_it(
     name: str, app: headrace.App, page: Callable[[str], bytes], package: Package
 ) -> None:
@@ -66,6 +67,7 @@ def test_all_lines_of_the_sign_are_read_whichever_way_up_they_are(
 
 
 @pytest.mark.parametrize("pipeline", ["ocr", "ocr_chunked"])
+@pytest.mark.slow
 def test_a_blank_page_gives_empty_arrays_of_the_right_dtype_and_rank(
     pipeline: str, app: headrace.App, page: Callable[[str], bytes]
 ) -> None:

@@ -16,6 +16,8 @@ from headrace.runtime.engine import Engine
 from headrace.runtime.server import Server, serve
 from headrace.runtime.server_config import ServerConfig
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ocr"
 CLIENTS = 32
 Answer = tuple[list[str], np.ndarray, np.ndarray]
@@ -105,7 +107,6 @@ def test_stock_clients_of_an_event_loop_get_the_lines_of_the_package(
         assert_same(ours, theirs)
 
 
-@pytest.mark.slow
 def test_many_clients_at_once_get_their_own_lines_and_crops_of_pages_meet(
     server: Server, engine: Engine, photos: list[bytes], expected: list[Answer]
 ) -> None:

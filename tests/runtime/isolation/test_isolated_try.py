@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import headrace
 
 SOURCE = """
@@ -16,6 +18,7 @@ schedule nested { hang { isolate { timeout = 200ms } } }
 """
 
 
+@pytest.mark.slow
 def test_the_time_of_a_run_is_not_that_of_the_try_around_both(tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text(
         "import threading\n"

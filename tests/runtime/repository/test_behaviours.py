@@ -317,6 +317,7 @@ def held(http: str, gate: Gate) -> "Future[list[bytes]]":
     return answer
 
 
+@pytest.mark.slow
 def test_b26_a_signal_lets_nested_calls_end_and_takes_no_new_ones(
     tmp_path: Path, gates: tuple[Gate, Gate]
 ) -> None:
