@@ -87,7 +87,7 @@ def advance(
     """Go on with a request: with what it waited for, done (or its fault), or with neither from the
     start of the walk, or from what it has emitted last."""
     task, begin = strand.task, clock()
-    if not task.hold():
+    if task.turn is not None and not task.hold():
         return None
     try:
         return _walk(strand, outcome, tally, clock, doors)
@@ -95,7 +95,8 @@ def advance(
         fault = own_fault(error, task.pipeline.plan.name)
         return Ended(strand, fault) if isinstance(strand, Branch) else fault
     finally:
-        task.release()
+        if task.turn is not None:
+            task.release()
         strand.busy += clock() - begin
 
 
@@ -129,7 +130,11 @@ def _walk(
                 if isinstance(work, Fallback):
                     cell = tally.pipelines[task.pipeline.index]
                     cell.fall_back(str(work.place), work.code.value)
-                elif not task.answer.emit(present(task.presenters, work.columns)):
+                elif not task.emit(
+                    present(task.presenters, work.columns),
+                    tally.pipelines[task.pipeline.index],
+                    clock(),
+                ):
                     return None  # parked: its reader resumes it, perhaps at this moment
                 work = next(flow)
                 continue

@@ -39,20 +39,19 @@ class Pending(Future[Result], Generic[Result]):
         return super().result(timeout)
 
     def cancel(self) -> bool:
-        cancelled = super().cancel()
-        task, self.task = self.task, None
-        if cancelled and task is not None and self._drop(task):
-            self.set_running_or_notify_cancel()  # for who waits for several futures
-        return cancelled
+        task = self.task  # none any more once it is answered
+        return (task is not None and self._drop(task)) or self.cancelled()
+
+    def take_back(self) -> None:
+        """Resolve the future: its caller has cancelled, before any answer."""
+        self.task = None
+        super().cancel()
+        self.set_running_or_notify_cancel()  # for who waits for several futures
 
     def emit(self, outputs: dict[str, Item]) -> bool:
         """Keep one response of a stream until all are there."""
         self._emitted.append(outputs)
         return True
-
-    def claim(self) -> bool:
-        """Let it not be cancelled any more; False when it was."""
-        return self.set_running_or_notify_cancel()
 
     def give(self, outputs: dict[str, Item]) -> None:
         """Resolve the future."""
@@ -62,7 +61,6 @@ class Pending(Future[Result], Generic[Result]):
         self.set_result(self._make(outputs))
 
     def fail(self, fault: Fault) -> None:
-        """Resolve the future with a fault, unless it was cancelled."""
+        """Resolve the future with a fault."""
         self.task = None
-        if not self.cancelled():
-            self.set_exception(fault)
+        self.set_exception(fault)

@@ -4,7 +4,7 @@ A column starts as what its maker has at hand (one item, a list of items, a stac
 turned into the other form only when someone asks. A value that all rows share is kept once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -66,6 +66,11 @@ class Rows:
 
     def size(self) -> int:
         """Return about how many bytes the values take."""
+        items = self._items
+        if items is not None and len(items) == 1 and items[0].__class__ is np.ndarray:
+            array = cast("Array", items[0])  # as most are
+            if not array.dtype.hasobject:
+                return array.nbytes
         if self._items is None:
             stack = self._stack
             return _size(stack if stack is not None else self._leading())
@@ -125,8 +130,8 @@ class Rows:
         if self._shared:
             return self._same(stop - start)
         if self._stack is not None:
-            return Rows.stacked(self._stack[start:stop])
-        return Rows.of(cast("list[Value]", self._items)[start:stop])
+            return Rows(stop - start, None, self._stack[start:stop])
+        return Rows(stop - start, cast("list[Value]", self._items)[start:stop], None)
 
     def take(self, rows: Sequence[int]) -> "Rows":
         """Return the rows with these numbers, in this order; a row may be taken often."""
@@ -167,13 +172,15 @@ class Rows:
 
 
 class Constant(Rows):
-    """A literal of the plan, as an item of its type; ops get the literal itself, or the list."""
+    """A literal of the plan, as an item of its type; ops get the literal itself, or the list.
+    `identity` is what a stage has found to tell it from other values."""
 
-    __slots__ = ("literal",)
+    __slots__ = ("identity", "literal")
 
     def __init__(self, item: Value, literal: "Literal | list[Item]", count: int) -> None:
         super().__init__(count, [item], None, True)
         self.literal = item if isinstance(item, list) else literal
+        self.identity: Hashable | None = None
 
     def _same(self, count: int) -> Rows:
         return Constant(self.item(0), self.literal, count)

@@ -311,6 +311,10 @@ class Scheduler:
             or self._queues.ready(now) is not None
         )
 
+    def any_queued(self) -> bool:
+        """Whether rows wait in front of a stage."""
+        return self._queues.any_rows()
+
     def next_due(self, now: float) -> float | None:
         """Return when a batch will be ready that is not ready yet; None when none waits."""
         return self._queues.next_due(now)
@@ -367,9 +371,10 @@ class Scheduler:
         """
         if task.done:
             return False
-        parked = task in self._parked
+        parked = bool(self._parked) and task in self._parked
         self.strands.stop(task, now, counted=not parked and task.pauses < 1)
-        self._streams.discard(task)
+        if self._streams:
+            self._streams.discard(task)
         if parked:
             self._parked.discard(task)
         elif task.started:

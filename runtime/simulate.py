@@ -57,8 +57,8 @@ class Outcome:
         self.parked = self.room is not None and len(self.emitted) % self.room == 0
         return not self.parked
 
-    def claim(self) -> bool:
-        return True
+    def take_back(self) -> None:
+        raise AssertionError("the simulated driver answers who cancels with a fault")
 
     def give(self, outputs: dict[str, Item]) -> None:
         self.outputs = outputs

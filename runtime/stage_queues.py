@@ -94,6 +94,10 @@ class StageQueues:
                 found = queue
         return None if found is None else self._first(now)
 
+    def any_rows(self) -> bool:
+        """Whether rows wait in front of a stage."""
+        return any(queue.batcher.rows for queue in self._all)
+
     def take(self, queue: StageQueue, now: float) -> Batch[Ticket] | None:
         """Take the batch of a queue that is ready; `leave` follows when it has run."""
         batch = queue.batcher.take(now)

@@ -65,10 +65,8 @@ class Stream(Generic[Result]):
             self._waits = False
             return self._parked
 
-    def claim(self) -> bool:
-        """Whether there is a reader; one who leaves from now on changes nothing any more."""
-        with self._lock:
-            return not self._over
+    def take_back(self) -> None:
+        """Nothing to tell: it was its reader who has left."""
 
     def give(self, outputs: dict[str, Item]) -> None:
         """Note that there will be no more; a stream has no results but those it has emitted."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 from ..stdlib.op import Item
+from .metrics import PipelineCell
 from .accept import Presenter
 from .flow import Flow, Work
 from .forecast import START
@@ -20,15 +21,16 @@ from .stage import Part
 
 
 class Answer(Protocol):
-    """Where the outcome of a request goes: `claim`, and then `give` or `fail`, is called, once.
+    """Where the outcome of a request goes: `give`, `fail` or `take_back` is called, once, by who
+    has taken the request out of the scheduler.
 
     A stream calls `emit` before, for each response; False parks it until its reader resumes it.
     """
 
     def emit(self, outputs: dict[str, Item]) -> bool: ...
 
-    def claim(self) -> bool:
-        """Let the caller cancel no more; False when that has happened, and `fail` follows."""
+    def take_back(self) -> None:
+        """Hear that the request is out, which its caller has cancelled."""
         ...
 
     def give(self, outputs: dict[str, Item]) -> None: ...
@@ -64,6 +66,8 @@ class Task(Waiter):
         "asked",
         "begun",
         "deadline",
+        "emitted",
+        "emitted_at",
         "left",
         "level",
         "limited",
@@ -96,8 +100,10 @@ class Task(Waiter):
         its own."""
         super().__init__(flow)
         self.pipeline, self.presenters, self.answer = pipeline, presenters, answer
-        self.deadline, self.limited = pipeline.deadline(admitted, deadline), deadline is not None
-        levels = pipeline.plan.priority
+        self.limited, levels = deadline is not None, pipeline.plan.priority
+        if pipeline.plan.deadline is not None:
+            deadline = pipeline.deadline(admitted, deadline)
+        self.deadline = deadline
         self.asked = priority if levels is None else level_of(priority, levels)
         self.level = level_of(self.asked, levels)
         self.admitted, self.size, self.waited = admitted, size, 0.0
@@ -105,6 +111,7 @@ class Task(Waiter):
         self.started = self.reached_queue = False
         self.turn, self.rows = turn, 1
         self.opens = False
+        self.emitted, self.emitted_at = 0, admitted
         self.opened: Ticket | Fault | None = None
         self.pauses = 0  # how often it has waited for its reader, less how often he has made room
         self.left: list[Rows] | None = None
@@ -124,6 +131,12 @@ class Task(Waiter):
         """Note that something of it has run."""
         if self.turn is not None and self.pipeline.sequences is not None:
             self.pipeline.sequences.release(self.turn)
+
+    def emit(self, outputs: dict[str, Item], cell: PipelineCell, now: float) -> bool:
+        """Send one response of a stream; False when it must wait until its reader resumes it."""
+        cell.count_response(self.emitted, now - self.emitted_at)
+        self.emitted, self.emitted_at = self.emitted + 1, now
+        return self.answer.emit(outputs)
 
     def leave(self, succeeded: bool) -> None:
         """Let the next request of its sequence go, with what this one leaves if it succeeded."""

@@ -9,6 +9,7 @@ a batch goes on with one of its requests itself and leaves the others to whoever
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Final
 
 from ..stdlib.op import Item
@@ -167,7 +168,7 @@ class Workers:
             return
         with self._lock:
             self._scheduler.strands.leave(stage)
-            if self._idle:
+            if self._idle and self._scheduler.any_queued():
                 self._wake_another(self._clock())
 
     def resume(self, task: Task) -> None:
@@ -178,7 +179,7 @@ class Workers:
 
     def drop(self, task: Task) -> bool:
         """Take out a request whose caller has cancelled it; what runs of it is not used. False
-        when it is about to be answered: then its answer hears of it."""
+        when it is answered, or is about to be."""
         with self._lock:
             if not self._scheduler.finish(task, self._clock()):
                 return False
@@ -186,6 +187,7 @@ class Workers:
         self._metrics.tally().pipelines[task.pipeline.index].fail(Code.CANCELLED.value)
         task.pipeline.failed(None)
         task.leave(False)
+        task.answer.take_back()
         with self._lock:
             self._answered(1)
         return True
@@ -314,10 +316,9 @@ class Workers:
     def _answer(self, answers: Sequence[Answer], tally: Tally, now: float) -> None:
         """Tell those who wait; others have seen to it that no one else does."""
         for task, outcome in answers:
-            if not task.answer.claim():
-                outcome = Fault(Code.CANCELLED, "the caller cancelled the request")
             count_outcome(tally, task, outcome, now)
-            task.leave(not isinstance(outcome, Fault))
+            if task.turn is not None:
+                task.leave(not isinstance(outcome, Fault))
             if isinstance(outcome, Fault):
                 task.answer.fail(outcome)
             else:
@@ -402,6 +403,7 @@ def count_outcome(tally: Tally, task: Task, outcome: "dict[str, Item] | Fault", 
     cell.successes += 1
     cell.duration += now - task.admitted
     cell.queue += task.waited
+    cell.last = perf_counter()
     if task.rows != 1:
         cell.count_rows(task.rows, now - task.admitted)
     task.pipeline.measured(task.busy)

@@ -49,7 +49,7 @@ class Watch(ModuleType):
         try:
             if self.interrupts and threading.current_thread() is threading.main_thread():
                 raise KeyboardInterrupt
-            return x + 1
+            return np.add(x, 1)
         finally:
             with self._lock:
                 self.now -= 1
