@@ -35,7 +35,7 @@ class TensorFlowSession:
             except Exception as error:  # of as many kinds as there are ways to break a file
                 said = str(error).replace(str(folder), "it")[:_SHOWN]
                 raise LoadError(BAD_MODEL, f"TensorFlow does not load the model: {said}") from error
-        self._function = self._module.signatures.get(_SIGNATURE)
+        self._function: Any = self._module.signatures.get(_SIGNATURE)
         if self._function is None:
             has = ", ".join(map(str, self._module.signatures)) or "none"
             message = f"the model has no signature `{_SIGNATURE}`; it has {has}"
