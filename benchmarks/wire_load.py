@@ -87,16 +87,9 @@ def _drive_http(server: Server, call: HttpCall, in_flight: int) -> Load:
 def _drive_grpc(server: Server, call: GrpcCall, in_flight: int) -> Load:
     assert server.grpc is not None
     length = call.check(server.grpc)
-    with tempfile.TemporaryDirectory() as folder:
-        body, log = Path(folder, "body"), Path(folder, "log")
-        body.write_bytes(b"\0" + len(call.body).to_bytes(4) + call.body)
-        command = ["h2load", "-t1", "-c1", f"-m{in_flight}", f"-D{_SECONDS}", "-w30", "-W30"]
-        command += [f"--data={body}", f"--log-file={log}"]
-        command += ["--header=content-type: application/grpc", "--header=te: trailers"]
-        before = server.cpu_seconds()
-        told = _run([*command, f"http://{server.grpc}{call.path}"])
-        spent = server.cpu_seconds() - before
-        times = [int(line.split()[2]) * 1e-6 for line in log.read_text().splitlines()]
+    before = server.cpu_seconds()
+    told, times = _h2load(server, call, in_flight, f"-D{_SECONDS}")
+    spent = server.cpu_seconds() - before
     requests = _number(told, r"(\d+) succeeded")
     received = _number(told, r"\((\d+)\) data")
     if not requests * length <= received <= (requests + in_flight) * length:
@@ -105,6 +98,25 @@ def _drive_grpc(server: Server, call: GrpcCall, in_flight: int) -> Load:
         )
     ordered = statistics.quantiles(times, n=100) if len(times) > 1 else times * 99
     return Load(requests / _SECONDS, ordered[49], ordered[98], spent / requests)
+
+
+def _h2load(
+    server: Server, call: GrpcCall, in_flight: int, how_many: str
+) -> tuple[str, list[float]]:
+    """Return what h2load told, and the seconds of each call."""
+    with tempfile.TemporaryDirectory() as folder:
+        body, log = Path(folder, "body"), Path(folder, "log")
+        body.write_bytes(b"\0" + len(call.body).to_bytes(4) + call.body)
+        command = ["h2load", "-t1", "-c1", f"-m{in_flight}", how_many, "-w30", "-W30"]
+        command += [f"--data={body}", f"--log-file={log}"]
+        command += ["--header=content-type: application/grpc", "--header=te: trailers"]
+        told = _run([*command, f"http://{server.grpc}{call.path}"])
+        return told, [int(line.split()[2]) * 1e-6 for line in log.read_text().splitlines()]
+
+
+def time_grpc(server: Server, call: GrpcCall, requests: int) -> float:
+    """Return the seconds of a call at the median, asking one after the other."""
+    return statistics.median(_h2load(server, call, 1, f"-n{requests}")[1])
 
 
 def _run(command: list[str]) -> str:

@@ -43,6 +43,11 @@ class Server:
         """Return the CPU time of the process and all its descendants so far."""
         return sum(_cpu_seconds(pid) for pid in _tree(self.pid))
 
+    def memory(self, *, reset: bool = False) -> int:
+        """Return how many bytes all of them had in memory at most, each at its time, since the last
+        reset."""
+        return sum(_memory(pid, reset) for pid in _tree(self.pid))
+
 
 class Missing(Exception):
     """A peer that is not installed."""
@@ -63,6 +68,13 @@ def _tree(pid: int) -> list[int]:
 def _cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _memory(pid: int, reset: bool) -> int:
+    if reset:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+    told = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(told[1]) * 1024 if told is not None else 0
 
 
 def free_port() -> int:
@@ -93,10 +105,10 @@ def started(
 
 
 @contextmanager
-def ours(folder: Path) -> Generator[Server, None, None]:
+def ours(folder: Path, *flags: str) -> Generator[Server, None, None]:
     """Serve with `headrace run`, its default flags but for free ports."""
     command = [sys.executable, "-m", "headrace.cli", "run", folder / "wire.pipe"]
-    command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+    command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *flags]
     with started(command, folder / "headrace.log") as process:
         http = _told(process, r"http://(127\.0\.0\.1:\d+)")
         grpc = _told(process, r"grpc://(127\.0\.0\.1:\d+)")
@@ -259,8 +271,7 @@ def _metadata(address: str) -> Mapping[str, object]:
         return json.load(response)
 
 
-SERVERS: Mapping[str, Callable[[Path], AbstractContextManager[Server]]] = {
-    "headrace": ours,
+PEER_SERVERS: Mapping[str, Callable[[Path], AbstractContextManager[Server]]] = {
     "bare uvicorn": bare("http", "uvicorn"),
     "bare grpcio": bare("grpcio", "grpcio"),
     "bare pygrpc-native": bare("native", "pygrpc-native"),
@@ -271,17 +282,17 @@ SERVERS: Mapping[str, Callable[[Path], AbstractContextManager[Server]]] = {
 
 @contextmanager
 def serving(
-    folder: Path, wanted: Collection[str] | None = None
+    folder: Path, wanted: Collection[str] | None = None, flags: Sequence[str] = ()
 ) -> Generator[tuple[list[Server], list[str]], None, None]:
     """Start all that there are, or those wanted, ours first; also tells who was left out and why.
 
-    The folder holds the models.
+    The folder holds the models; `flags` are for ours.
     """
     with ExitStack() as stack:
-        servers: list[Server] = []
+        servers = [stack.enter_context(ours(folder, *flags))]
         skipped: list[str] = []
-        for name, serve in SERVERS.items():
-            if wanted is not None and name not in (*wanted, "headrace"):
+        for name, serve in PEER_SERVERS.items():
+            if wanted is not None and name not in wanted:
                 continue
             try:
                 servers.append(stack.enter_context(serve(folder)))
