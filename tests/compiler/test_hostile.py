@@ -46,7 +46,7 @@ TAIL = "\n    return y = x\n}\n"
         HEAD + "a = " + "[" * 60 + "x" + "]" * 60 + TAIL,
         HEAD + "a = " + "-" * 900 + "n" + TAIL,
         HEAD + "a = n" + " + n" * 900 + TAIL,
-        HEAD + "a = n" + " + n" * 20_000 + TAIL,
+        HEAD + "a = n" + " + n" * 4_000 + TAIL,
         HEAD + "a = " + "if c { " * 1_000 + "n" + " } else { n }" * 1_000 + TAIL,
         HEAD + "a = if c { n }" + " else if c { n }" * 900 + " else { n }" + TAIL,
         HEAD.replace("f32[H, 4]", "list<" * 60 + "f32" + ">" * 60) + TAIL,
@@ -58,7 +58,7 @@ TAIL = "\n    return y = x\n}\n"
         f'use "{"a" * 5_000}.pipe"\n' + HEAD + TAIL,
         'use "."\n' + HEAD + TAIL,
         HEAD + "#" * 100_000 + TAIL,
-        HEAD + "a = n\n" * 3_000 + TAIL,
+        HEAD + "a = n\n" * 1_000 + TAIL,
     ],
     ids=lambda text: repr(text[:40]),
 )

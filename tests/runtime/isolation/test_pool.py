@@ -71,6 +71,7 @@ def test_several_run_at_once(tmp_path: Path) -> None:
     assert sorted(map(str, found)) == ["r", "w"]
 
 
+@pytest.mark.slow
 def test_calls_wait_for_a_worker_that_is_free_and_get_their_own_answers() -> None:
     with pool("same", count=2) as same:
         found: dict[int, Any] = {}  # Any: an array
@@ -87,6 +88,7 @@ def test_calls_wait_for_a_worker_that_is_free_and_get_their_own_answers() -> Non
     assert all((found[i] == i).all() for i in range(6))
 
 
+@pytest.mark.slow
 def test_large_tensors_come_without_a_copy_and_in_a_steady_state_nothing_is_made() -> None:
     x = np.arange(LARGE, dtype=np.float32)
     with pool("same") as same:
@@ -113,6 +115,7 @@ def test_a_quarter_of_a_gigabyte_goes_there_and_back() -> None:
         assert np.array_equal(y[::4096], x[::4096])
 
 
+@pytest.mark.slow
 def test_answers_that_a_caller_keeps_stay_as_they_were() -> None:
     with pool("same") as same:
         kept: list[Any] = [same(np.full(LARGE, i, np.uint8)) for i in range(12)]
@@ -121,6 +124,7 @@ def test_answers_that_a_caller_keeps_stay_as_they_were() -> None:
         assert kept[0].flags.writeable
 
 
+@pytest.mark.slow
 def test_what_a_function_keeps_stays_as_it_was() -> None:
     with pool("previous") as previous:
         for i in range(8):
@@ -146,6 +150,7 @@ def test_a_function_cannot_write_to_what_it_is_given() -> None:
         ("long", "ValueError", "x" * 500 + " ..."),
     ],
 )
+@pytest.mark.slow
 def test_what_a_function_raises_is_raised_and_the_worker_goes_on(
     how: str, kind: str, text: str
 ) -> None:
@@ -394,6 +399,7 @@ def test_who_is_interrupted_leaves_no_worker_out_of_step(tmp_path: Path) -> None
         assert isinstance(either(""), int)
 
 
+@pytest.mark.slow
 def test_a_fork_of_the_engine_s_process_leaves_its_workers_alone() -> None:
     with pool("number") as number:
         worker = number(0)
