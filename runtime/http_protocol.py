@@ -7,13 +7,16 @@ whoever sends slowly or does not read; and takes any number of connections. A co
 until a head is complete, so that whoever sends none has to make room for those who do.
 """
 
+import sys
 from asyncio import TimerHandle, Transport
 
+from httptools import HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .protocols.limits import CallerLimits
 
 _LONGEST_HEAD = 1 << 16
+_OF_UPGRADES = (b"upgrade", b"connection", b"http2-settings")
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -21,11 +24,13 @@ class LimitedProtocol(HttpToolsProtocol):
     """Answers 400 and closes when a head has more than 64 KiB. See `limited` for the rest."""
 
     limits: CallerLimits
+    parser: HttpRequestParser
     silent: "dict[LimitedProtocol, None]"
     """Connections without a request, in the order in which they fell silent."""
 
     _head = 0  # bytes of a head that is not complete
     _in_body = False  # whether the head is complete and the rest is not
+    _bare = 0  # bytes since there was any of a body: what is behind it is kept, too
     _body = 0  # bytes of a body that came since it was looked at
     _unread = 0  # bytes that wait for the caller to read, when that was looked at
     _waiting: TimerHandle | None = None  # for the rest of a request
@@ -55,14 +60,19 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        self._bare += len(data)
+        self._data = data
         super().data_received(data)
+        cycle = self.cycle  # None before the first request, which uvicorn's types do not say
         if self.transport.is_closing():
             return
         if self._in_body:
             self._body += len(data)
-            if self._waiting is None:
+            if self._bare > _LONGEST_HEAD:
+                self.give_up()
+            elif self._waiting is None:
                 self._wait_for_body()
-        elif self.cycle is None or self.cycle.response_complete or "method" not in self.scope:
+        elif not cycle or cycle.response_complete or "method" not in self.scope:
             self._head += len(data)
             if self._head > _LONGEST_HEAD:
                 self.send_400_response("The head of the request is too large.")
@@ -70,13 +80,32 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._wait_no_more()
                 self._waiting = self.loop.call_later(self.limits.head, self._too_slow)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Hear a request again without its wish for another protocol: to the parser all that
+        follows such a head is the other protocol, and to everybody else it is the body."""
+        upgrade = sys.exception()
+        assert isinstance(upgrade, HttpParserUpgrade)
+        rest = self._data[upgrade.args[0] :]
+        lines = [b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)]
+        lines += [b"%b: %b" % one for one in self.headers if one[0] not in _OF_UPGRADES]
+        self.parser = HttpRequestParser(self)
+        self.data_received(b"\r\n".join((*lines, b"", b"")) + rest)
+
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            return
         self.silent.pop(self, None)
         self._wait_no_more()
-        self._head, self._in_body = 0, True
+        self._head, self._bare, self._in_body = 0, 0, True
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        self._bare = 0
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
+        if not self._in_body:  # nor is there a head: it is to be heard again
+            return
         self._wait_no_more()
         self._in_body = False
         super().on_message_complete()

@@ -12,6 +12,7 @@ from ..access import Access
 from ..protocols.deliveries import Deliveries
 from ..protocols.ext.decoupled import is_decoupled, one_of_stream, wants_empty_final
 from ..protocols.faults import FAULT
+from ..protocols.field_count import check_fields
 from ..protocols.frames import without_tensors
 from ..protocols.messages import (
     ModelInferRequest,
@@ -22,7 +23,7 @@ from ..protocols.messages import (
 from ..protocols.models import Model
 from ..protocols.operation import Later, Operation, as_message
 from ..protocols.protobuf_codec import decode_request, encode_response, response_bytes
-from ..request import Request, Response
+from ..request import Request, RequestError, Response
 from ..service import Service, explain
 from ..streams import Stream
 from .answering import parse
@@ -139,6 +140,10 @@ def _infer(
 
 
 def _decoded(service: Service, payload: bytes, remaining: float | None, headers: Headers) -> _Asked:
+    try:
+        check_fields(payload, service.limits)
+    except RequestError as error:
+        raise call_error(explain(error)) from error
     payload, tensors = without_tensors(payload)
     asked, model = parse(ModelInferRequest, payload), None
     try:

@@ -19,7 +19,7 @@ from .ext.schedule_policy import read_urgency
 from .ext.sequence import read_sequence
 from .forms import Form, Kind, Shape
 from .inputs import Given, read_inputs
-from .json_values import read_json_values, write_json_values
+from .json_values import check_elements, read_json_values, write_json_values
 from .limits import Limits
 from .models import Model
 from .names import shown
@@ -36,7 +36,7 @@ def decode_generate(model: Model, body: bytes, limits: Limits, now: float) -> Re
     """Turn a body to a Request. `now` is the engine's clock."""
     try:
         members = _MEMBERS.decode(body)
-        given = list(_given(model, members))
+        given = list(_given(model, members, limits))
         free = {name: raw for name, raw in members.items() if name not in model.inputs}
         request_id = _as(str, free.pop(_ID, None), "")
         parameters: dict[str, Value] = dict(_as(dict[str, Value], free.pop(_PARAMETERS, None), {}))
@@ -69,10 +69,14 @@ def _as(kind: Any, raw: msgspec.Raw | None, default: Any) -> Any:  # Any: a type
     return default if raw is None else msgspec.json.decode(raw, type=kind)
 
 
-def _given(model: Model, members: Mapping[str, msgspec.Raw]) -> Iterator[Given[msgspec.Raw]]:
+def _given(
+    model: Model, members: Mapping[str, msgspec.Raw], limits: Limits
+) -> Iterator[Given[msgspec.Raw]]:
     for name, form in model.inputs.items():
         raw = members.get(name)
         if raw is not None:
+            if len(raw) > limits.elements:
+                check_elements(name, raw, limits.elements)
             shape = _wire_shape(form, _shape(name, msgspec.json.decode(raw)))
             yield name, form.datatype.name, shape, raw
 

@@ -17,8 +17,8 @@ from .ext.schedule_policy import read_urgency
 from .ext.sequence import read_sequence
 from .ext.system_shared_memory import read_place
 from .inputs import Given, read_inputs
-from .json_values import read_json_values, write_json_values
-from .limits import Limits
+from .json_values import check_elements, read_json_values, write_json_values
+from .limits import MIB, Limits
 from .models import Model
 from .parameters import Parameters, Value, boolean, check_parameters
 from .raw import Buffer, Flat, raw_buffer, read_raw
@@ -63,6 +63,18 @@ class _Request(msgspec.Struct):
     outputs: list[_Asked] = []
 
 
+class _Outline(msgspec.Struct):
+    """Of a large request what is many objects once it is read, as it stands."""
+
+    inputs: list[msgspec.Raw] = []
+    outputs: list[msgspec.Raw] = []
+    parameters: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+
+class _InputOutline(msgspec.Struct):
+    shape: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+
 class _Output(msgspec.Struct, omit_defaults=True):
     name: str
     datatype: str
@@ -80,6 +92,9 @@ class _Response(msgspec.Struct, omit_defaults=True):
 
 _BINARY_OUTPUT = "binary_data_output"
 _REQUESTS = msgspec.json.Decoder(_Request)
+_OUTLINES, _INPUT_OUTLINES = msgspec.json.Decoder(_Outline), msgspec.json.Decoder(_InputOutline)
+_LARGE = MIB
+_LONGEST_SHAPE = 4096  # characters
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -101,7 +116,7 @@ def decode_body(
         return Request(model.name, inputs), Deliveries(True)
     head, rest = split_body(body, json_length)
     message = _parse(head, model, limits)
-    inputs = read_inputs(model, _given(model, message, rest, extras), _read)
+    inputs = read_inputs(model, _given(model, message, rest, limits, extras), _read)
     outputs, asked = None, None
     if message.outputs:
         asked = _asked(message, extras)
@@ -128,6 +143,8 @@ def decode_body(
 
 def _parse(head: memoryview, model: Model, limits: Limits) -> _Request:
     try:
+        if len(head) > _LARGE:
+            _check_outline(head, limits)
         message = _REQUESTS.decode(head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f"the body is no infer request: {error}", pipeline=model.name) from None
@@ -138,8 +155,19 @@ def _parse(head: memoryview, model: Model, limits: Limits) -> _Request:
     return message
 
 
+def _check_outline(head: memoryview, limits: Limits) -> None:
+    outline = _OUTLINES.decode(head)
+    if len(outline.inputs) > limits.tensors or len(outline.outputs) > limits.tensors:
+        raise RequestError(f"more than {limits.tensors} tensors")
+    if len(outline.parameters) > limits.arguments:
+        raise RequestError(f"parameters of more than {limits.arguments} bytes")
+    shapes = (_INPUT_OUTLINES.decode(one).shape for one in outline.inputs)
+    if any(len(shape) > _LONGEST_SHAPE for shape in shapes):
+        raise RequestError(f"a shape is longer than {_LONGEST_SHAPE} characters")
+
+
 def _given(
-    model: Model, message: _Request, rest: memoryview, extras: Extras
+    model: Model, message: _Request, rest: memoryview, limits: Limits, extras: Extras
 ) -> Iterator[Given[_Source]]:
     for tensor in message.inputs:
         parameters = tensor.parameters
@@ -153,6 +181,8 @@ def _given(
                 source, rest = take_tensor(tensor.name, rest, parameters.binary_data_size)
         if not len(source) and isinstance(source, msgspec.Raw):
             raise RequestError(f"input {tensor.name!a} has neither `data` nor `binary_data_size`")
+        if isinstance(source, msgspec.Raw) and len(source) > limits.elements:
+            check_elements(tensor.name, source, limits.elements)
         yield tensor.name, tensor.datatype, tuple(tensor.shape), source
     if len(rest):
         raise RequestError(f"{len(rest)} bytes of the body belong to no input", pipeline=model.name)

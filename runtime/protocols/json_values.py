@@ -13,6 +13,7 @@ import numpy as np
 from ...dsl.types import DType
 from ..request import RequestError
 from .datatypes import DATATYPES, Datatype
+from .names import shown
 from .raw import Flat, RawError, as_numbers
 from .results import WireTensor
 
@@ -54,6 +55,13 @@ def read_json_values(text: memoryview, datatype: Datatype, count: int) -> Flat:
     if len(flat) != count:
         raise RawError(f"the shape declares {count} elements, but `data` holds {len(flat)}")
     return flat
+
+
+def check_elements(name: str, text: msgspec.Raw, most: int) -> None:
+    """Raise RequestError where a text of JSON lists more elements than that: each becomes an object
+    of its own, of many times the bytes that it has here."""
+    if bytes(text).count(b",") >= most:
+        raise RequestError(f"input {shown(name)} has more than {most} elements: send it as binary")
 
 
 def _depth(start: bytes) -> int:

@@ -22,7 +22,7 @@ class Limits:
     uploads: int = 1024 * MIB
     tensors: int = 1024
     elements: int = 4 * MIB
-    fields: int = 65536
+    fields: int = 1 << 18
     parameters: int = 256
     id_length: int = 1024
     inflation: int = 256

@@ -112,6 +112,9 @@ class Connection:
             more = int.from_bytes(found.payload)
             stream = found.stream
             self._windows[stream] = self._windows.get(stream, self._initial) + more
+        elif kind == DATA and found.payload:
+            more_room = struct.pack(">I", len(found.payload))
+            self.send(*(frame(WINDOW_UPDATE, 0, one, more_room) for one in (0, found.stream)))
         elif kind == SETTINGS and not flags & ACK:
             self._learn(found.payload)
             self.send(frame(SETTINGS, ACK, 0))
@@ -132,17 +135,6 @@ class Connection:
             if found.stream == stream and ended:
                 return
 
-    def status(self, stream: int) -> int | None:
-        """Return the call's status, None when the stream was reset or the connection closed.
-
-        Only for trailers that HPACK writes as plain text or in its tables' first use.
-        """
-        trailers = b""
-        for found in self.until_closed(stream):
-            if found.kind == HEADERS and found.stream == stream:
-                trailers = found.payload
-        return _status(trailers)
-
     def _learn(self, payload: bytes) -> None:
         for at in range(0, len(payload) - 5, 6):
             name, value = struct.unpack(">HI", payload[at : at + 6])
@@ -160,7 +152,3 @@ class Connection:
             self._rest += more
         found, self._rest = self._rest[:size], self._rest[size:]
         return found
-
-
-def _status(trailers: bytes) -> int | None:
-    return None if not trailers else len(trailers)
