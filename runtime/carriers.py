@@ -68,8 +68,13 @@ class GrpcCarrier:
     def __init__(self, address: str) -> None:
         self._grpc: Any = library("grpc", "server")  # Any: it is partly typed
         self._messages: Any = library("headrace.runtime.protocols.messages", "server")
-        unbounded = [(f"grpc.max_{way}_message_length", -1) for way in ("send", "receive")]
-        self._channel = self._grpc.insecure_channel(address, options=unbounded)
+        options = [(f"grpc.max_{way}_message_length", -1) for way in ("send", "receive")]
+        # one that comes again is found soon
+        options += [
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 5000),
+        ]
+        self._channel = self._grpc.insecure_channel(address, options=options)
 
     def metadata(self, target: Target, timeout: float) -> Mapping[str, Any]:  # Any: JSON
         request = self._messages.message("ModelMetadataRequest")(

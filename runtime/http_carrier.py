@@ -10,7 +10,7 @@ import numpy as np
 
 from .carriers import Answer, Asked, Refused, Target, datatype_named, read_values
 from .model_backend import Spares
-from .protocols.raw import Flat, RawError, as_numbers, write_raw
+from .protocols.raw import Flat, as_numbers, write_raw
 from .request import Code
 
 LENGTH: Final = "Inference-Header-Content-Length"
@@ -68,16 +68,11 @@ class HttpCarrier:
         headers |= {LENGTH: str(len(head))} if raws else {}
         body = b"".join((head, *raws))
         answer, rest = self._ask("POST", f"{_path(target)}/infer", body, headers, timeout)
-        found: dict[str, tuple[str, tuple[int, ...], Flat]] = {}
-        for one in answer.get("outputs", ()):
-            size = one.get("parameters", {}).get("binary_data_size")
-            shape = tuple(one["shape"])
-            if size is None:
-                flat = _unlisted(one["data"], one["datatype"])
-            else:
-                flat, rest = read_values(rest[:size], one["datatype"], shape), rest[size:]
-            found[one["name"]] = one["datatype"], shape, flat
-        return found
+        try:
+            return _outputs(answer, rest)
+        except (KeyError, TypeError, ValueError) as error:  # it is another's, and may be anything
+            said = f"{type(error).__name__}: {error}"
+            raise Refused(Code.FAILED, f"its answer is broken: {said}") from error
 
     def close(self) -> None:
         for connection in self._connections.close():
@@ -146,6 +141,19 @@ def _path(target: Target) -> str:
     return f"/v2/models/{quote(target.model, safe='')}{version}"
 
 
+def _outputs(answer: "dict[str, Any]", rest: bytes) -> Answer:  # Any: JSON
+    found: dict[str, tuple[str, tuple[int, ...], Flat]] = {}
+    for one in answer["outputs"]:
+        size = one.get("parameters", {}).get("binary_data_size")
+        datatype, shape = one["datatype"], tuple(map(int, one["shape"]))
+        if size is None:
+            found[one["name"]] = datatype, shape, _unlisted(one["data"], datatype)
+        else:
+            found[one["name"]] = datatype, shape, read_values(rest[:size], datatype, shape)
+            rest = rest[size:]
+    return found
+
+
 def _listed(flat: Flat) -> "list[Any]":  # Any: JSON
     if isinstance(flat, np.ndarray):
         return flat.ravel().tolist()
@@ -166,7 +174,4 @@ def _unlisted(data: Any, name: str) -> Flat:  # Any: JSON
     walk(data)
     if not datatype.width:
         return [str(one).encode() for one in flat]
-    try:
-        return as_numbers(flat, datatype)
-    except RawError as error:
-        raise Refused(Code.FAILED, f"its answer is broken: {error}") from error
+    return as_numbers(flat, datatype)
