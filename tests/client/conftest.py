@@ -1,3 +1,4 @@
-"""A server of the toy pipelines, for what does not depend on the carrier."""
+"""What the tests of the wire have, for those of a client."""
 
+from tests.runtime.wire.conftest import gates as gates
 from tests.runtime.wire.conftest import one_server as one_server

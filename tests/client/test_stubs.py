@@ -196,6 +196,7 @@ def test_a_stub_refuses_pipelines_that_are_others(
             assert error.value.code is Code.NOT_FOUND
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_same_of_a_source_a_plan_and_a_server(
     plan: headrace.CompiledPlan,
     server: Server,

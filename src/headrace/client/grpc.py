@@ -44,6 +44,9 @@ class GrpcWire:
         options = [
             *((f"grpc.max_{way}_message_length", -1) for way in ("send", "receive")),
             ("grpc.enable_retries", 0),  # ours know what is safe, and have a budget
+            # between attempts to connect calls fail at once, so ours must not outrun these by far
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 2000),
         ]
         tls = address.tls
         if tls is None:

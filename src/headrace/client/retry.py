@@ -7,7 +7,7 @@ all at once; what a server asks for is waited for besides.
 That retries do not make an overload worse is the task of the budget, which is that of gRPC's retry
 throttling (gRFC A6, "Throttling Retry Attempts and Hedged RPCs"): each failure costs a token, each
 success gives back a part of one, and nothing is sent again while half of them or fewer are left.
-Whatever the servers do, retries are then `ratio` of the requests in the long run.
+Whatever servers do, there is then at most one retry for `1 / ratio` answers in the long run.
 """
 
 import random
