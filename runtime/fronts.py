@@ -98,6 +98,7 @@ class Fronts:
     async def _serve(self, started: Future[Addresses]) -> None:
         config = self._config
         carrier = choose_carrier(config)
+        tls = None if config.tls is None else server_context(config.tls)
         servers: list[uvicorn.Server] = []
         async with AsyncExitStack() as opened:
 
@@ -118,7 +119,6 @@ class Fronts:
                 grpc = await opened.enter_async_context(
                     _grpc(config, carrier, self._methods, self._left)
                 )
-            tls = None if config.tls is None else server_context(config.tls)
             http = await open_http(self._http, config.http_port, tls)
             metrics = await open_http(self._metrics, config.metrics_port)
             started.set_result(Addresses(http, grpc, metrics, carrier))

@@ -42,10 +42,12 @@ def routes(
         for method, path in operation.routes
     ]
     made.sort(key=lambda route: route.path.count("{"))  # `models/stats` before `models/{name}`
-    return Starlette(
+    application = Starlette(
         routes=[*page, *made],
         exception_handlers={HTTPException: _on_http_exception},
     )
+    application.router.redirect_slashes = False  # to a name that the caller gives
+    return application
 
 
 async def _unrouted(_: Request) -> Response:

@@ -1,0 +1,203 @@
+"""TLS and mutual TLS on both protocols: who is turned away, and what is told at the start."""
+
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import TypeAlias
+
+import grpc
+import httpx
+import pytest
+
+from headrace.cli import main
+from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.server import Server, serve
+from headrace.runtime.server_config import Carrier, ServerConfig
+from headrace.runtime.tls import Tls, read_tls
+from tests.runtime.wire.plans import toy_plan
+from tests.safety.hosted import GOOD, INFER
+
+pytestmark = pytest.mark.skipif(which("openssl") is None, reason="there is no openssl command")
+LIVE = "/inference.GRPCInferenceService/ServerLive"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key."""
+
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """Signs certificates with the openssl command."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self.own = Pair(folder / f"{name}.pem", folder / f"{name}.key")
+        self._new_key(self.own.key)
+        config = ("-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=keyCertSign")
+        self._openssl("req", "-x509", "-key", self.own.key, "-subj", f"/CN={name}", *config,
+                      "-days", "2", "-out", self.own.certificate)  # fmt: skip
+
+    def sign(self, name: str, *, expired: bool = False) -> Pair:
+        made = Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        request, said = self._folder / f"{name}.csr", self._folder / f"{name}.txt"
+        said.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        self._new_key(made.key)
+        self._openssl("req", "-new", "-key", made.key, "-subj", f"/CN={name}", "-out", request)
+        times = ("-days", "0") if expired else ("-days", "2")
+        self._openssl("x509", "-req", "-in", request, "-CA", self.own.certificate,
+                      "-CAkey", self.own.key, "-CAcreateserial", "-extfile", said, *times,
+                      "-out", made.certificate)  # fmt: skip
+        return made
+
+    def _new_key(self, path: Path) -> None:
+        curve = ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+        self._openssl("genpkey", *curve, "-out", path)
+
+    def _openssl(self, *words: object) -> None:
+        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """All that the tests show each other."""
+
+    authority: Path
+    server: Pair
+    client: Pair
+    expired: Pair
+    stranger: Pair
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    ours = Authority(tmp_path_factory.mktemp("ours"), "ours")
+    theirs = Authority(tmp_path_factory.mktemp("theirs"), "theirs")
+    return Papers(
+        ours.own.certificate,
+        ours.sign("server"),
+        ours.sign("client"),
+        ours.sign("expired", expired=True),
+        theirs.sign("stranger"),
+    )
+
+
+def serving(papers: Papers, authority: Path | None) -> Iterator[Server]:
+    engine = Engine(toy_plan(), EngineConfig(workers=2))
+    tls = read_tls(papers.server.certificate, papers.server.key, authority)
+    config = ServerConfig(http_port=0, grpc_port=0, metrics_port=None, tls=tls)
+    with closing(engine), serve([engine], config) as server:
+        assert server.addresses.carrier is Carrier.GRPCIO
+        yield server
+
+
+@pytest.fixture(scope="module")
+def plain(papers: Papers) -> Iterator[Server]:
+    yield from serving(papers, None)
+
+
+@pytest.fixture(scope="module")
+def mutual(papers: Papers) -> Iterator[Server]:
+    yield from serving(papers, papers.authority)
+
+
+def over_http(server: Server, authority: Path, shown: Pair | None) -> bool:
+    """Whether a caller who trusts that authority and shows that is answered."""
+    context = ssl.create_default_context(cafile=str(authority))
+    if shown is not None:
+        context.load_cert_chain(shown.certificate, shown.key)
+    try:
+        answer = httpx.post(
+            f"https://{server.addresses.http}{INFER}", content=GOOD, verify=context, timeout=60
+        )
+    except httpx.TransportError:
+        return False
+    return answer.status_code == 200
+
+
+def over_grpc(server: Server, authority: Path, shown: Pair | None) -> bool:
+    key = None if shown is None else shown.key.read_bytes()
+    chain = None if shown is None else shown.certificate.read_bytes()
+    credentials = grpc.ssl_channel_credentials(authority.read_bytes(), key, chain)
+    with grpc.secure_channel(str(server.addresses.grpc), credentials) as channel:
+        try:
+            return channel.unary_unary(LIVE)(b"", timeout=60) == b"\x08\x01"
+        except grpc.RpcError:
+            return False
+
+
+Asks: TypeAlias = Callable[[Server, Path, Pair | None], bool]
+WAYS = pytest.mark.parametrize("asks", [over_http, over_grpc], ids=["http", "grpc"])
+
+
+@WAYS
+def test_who_trusts_the_authority_is_answered(plain: Server, papers: Papers, asks: Asks) -> None:
+    assert asks(plain, papers.authority, None)
+    assert asks(plain, papers.authority, papers.client)
+
+
+@WAYS
+def test_only_who_shows_a_certificate_that_was_asked_for_is_answered(
+    mutual: Server, papers: Papers, asks: Asks
+) -> None:
+    assert asks(mutual, papers.authority, papers.client)
+    assert not asks(mutual, papers.authority, None)
+    assert not asks(mutual, papers.authority, papers.stranger)
+    assert not asks(mutual, papers.authority, papers.expired)
+    assert asks(mutual, papers.authority, papers.client)
+
+
+def test_who_speaks_no_tls_is_not_answered(plain: Server) -> None:
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"http://{plain.addresses.http}/v2", timeout=60)
+    with (
+        grpc.insecure_channel(str(plain.addresses.grpc)) as channel,
+        pytest.raises(grpc.RpcError),
+    ):
+        channel.unary_unary(LIVE)(b"", timeout=60)
+
+
+def test_old_versions_are_not_spoken(plain: Server, papers: Papers) -> None:
+    context = ssl.create_default_context(cafile=str(papers.authority))
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        context.minimum_version = ssl.TLSVersion.TLSv1
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"https://{plain.addresses.http}/v2", verify=context, timeout=60)
+
+
+@pytest.mark.parametrize("wrong", ["key", "certificate", "authority", "missing"])
+def test_what_is_wrong_is_told_at_the_start_with_the_files_name(
+    papers: Papers, tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str
+) -> None:
+    pipe, rubbish = tmp_path / "p.pipe", tmp_path / "rubbish.pem"
+    pipe.write_text("pipeline p(x: f32) -> (y: f32) { return y = x }\n")
+    rubbish.write_text("no certificate")
+    chosen = {
+        "certificate": rubbish if wrong == "certificate" else papers.server.certificate,
+        "key": papers.client.key if wrong == "key" else papers.server.key,
+        "client-authority": rubbish if wrong == "authority" else papers.authority,
+    }
+    if wrong == "missing":
+        chosen["key"] = tmp_path / "missing.key"
+    words = [word for name, path in chosen.items() for word in (f"--tls-{name}", str(path))]
+    assert main(["run", str(pipe), *words, "--http-port", "0"]) == 2
+    said = capsys.readouterr().err
+    named = {"key": papers.client.key, "missing": tmp_path / "missing.key"}.get(wrong, rubbish)
+    assert named.name in said
+
+
+def test_a_key_that_is_another_certificates_is_refused_from_python(papers: Papers) -> None:
+    engine = Engine(toy_plan(), EngineConfig(workers=1))
+    tls = Tls(papers.server.certificate.read_bytes(), papers.client.key.read_bytes())
+    config = ServerConfig(http_port=0, grpc_port=0, metrics_port=None, tls=tls)
+    with closing(engine), pytest.raises(ValueError, match="is not the key of the certificate"):
+        serve([engine], config)
