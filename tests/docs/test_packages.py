@@ -22,6 +22,7 @@ PACKAGES = (
     "headrace.runtime.protocols.ext",
     "headrace.runtime.repository",
     "headrace.client",
+    "headrace.stubs",
 )
 
 
