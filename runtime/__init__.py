@@ -17,7 +17,8 @@ work asks for; `blame` gives failures an address. `sequences` and `turns` keep s
 requests, `in_sequence` hands them to a walk, `seats` gives it a row of its own in each batch, and
 `context` tells stages that ask whose rows they have.
 
-Drivers. `engine` has `inline` run a flow in the caller's thread, or makes it a `task`: `scheduler`
+Drivers. An `engine` (`engine_config`) has `calls`, which run a flow `inline` in the caller's thread,
+and `submissions`, which make it a `task` for its `crew`; who is `inside` is counted. `scheduler`
 decides what is next, with `strands` of what has begun, `foresight` (`admission`, `forecast`),
 `stage_queues` (`company`, `units`) and `batcher` (`line`, `gather`, `queue_policy`, `agenda`);
 `jobs` does, `threads` waits (`until`), `pending` is the future, `streams` hold what has been

@@ -21,17 +21,18 @@ class Pending(Future[Result], Generic[Result]):
         make: Callable[[dict[str, Item]], Result],
         drop: Callable[[Task], bool],
         run: Callable[[Task], None],
-        names: Sequence[str] | None = None,
     ) -> None:
         """`make` turns the results by name into what the caller waits for; `run` lets him run it
-        himself, if it has not begun.
-
-        `names` are the results of a stream: each is then the list of what was emitted.
-        """
+        himself, if it has not begun."""
         super().__init__()
-        self._make, self._drop, self._run, self._names = make, drop, run, names
+        self._make, self._drop, self._run = make, drop, run
+        self._names: Sequence[str] | None = None
         self._emitted: list[dict[str, Item]] = []
         self.task: Task | None = None
+
+    def gather(self, names: Sequence[str]) -> None:
+        """Take what a stream emits: each of these results is the list of that."""
+        self._names = names
 
     def result(self, timeout: float | None = None) -> Result:
         if timeout is None and (task := self.task) is not None:

@@ -141,7 +141,7 @@ def test_what_waits_for_a_busy_stage_meets_on_threads_too(
     busy = submit(1 if rows else None)
     assert gate.entered.acquire(timeout=10)
     futures = [submit(count) for count in asked]
-    workers = engine._workers  # pyright: ignore[reportPrivateUsage] what waits at a stage is told
+    workers = engine._crew.workers  # pyright: ignore[reportPrivateUsage] what waits at a stage is told
     assert workers is not None
     scheduler = workers._scheduler  # pyright: ignore[reportPrivateUsage] nowhere else
     eventually(lambda: scheduler.leftovers().get("works in queues") == len(asked))

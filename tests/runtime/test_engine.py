@@ -270,7 +270,7 @@ def test_what_cannot_finish_is_dropped_and_counted(gate: Gate) -> None:
     engine = opened(gated())
     now = engine.config.clock
     assert number(engine.submit(asking(1.0, deadline=now() + 60)).result(10)) == 2
-    forecast = engine._workers_started()._scheduler._foresight._forecasts[0]  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType] no clock to wait by
+    forecast = engine._crew.started()._scheduler._foresight._forecasts[0]  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType] no clock to wait by
     assert forecast is not None
     for _ in range(64):
         forecast.answered({START: 0.0}, 30.0)

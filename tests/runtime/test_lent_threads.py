@@ -91,7 +91,7 @@ def asked(engine: Engine, x: float) -> float:
 
 def left(engine: Engine) -> dict[str, int]:
     assert engine.drain(LONG)
-    workers = engine._workers  # pyright: ignore[reportPrivateUsage] what is left is told nowhere
+    workers = engine._crew.workers  # pyright: ignore[reportPrivateUsage] what is left is told nowhere
     assert workers is not None
     workers.close()
     return workers._scheduler.leftovers()  # pyright: ignore[reportPrivateUsage] likewise

@@ -81,7 +81,7 @@ def number(response: Response) -> float:
 
 def left(engine: Engine) -> dict[str, int]:
     assert engine.drain(LONG)
-    workers = engine._workers  # pyright: ignore[reportPrivateUsage] what is left is told nowhere
+    workers = engine._crew.workers  # pyright: ignore[reportPrivateUsage] what is left is told nowhere
     if workers is None:
         return {}
     workers.close()  # which waits for a batch that still runs for who has cancelled

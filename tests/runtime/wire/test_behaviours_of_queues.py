@@ -80,7 +80,7 @@ class Served:
         eventually(lambda: self._left() == {})
 
     def _left(self) -> dict[str, int]:
-        workers = self.engine._workers  # pyright: ignore[reportPrivateUsage] not a metric
+        workers = self.engine._crew.workers  # pyright: ignore[reportPrivateUsage] not a metric
         assert workers is not None
         return workers._scheduler.leftovers()  # pyright: ignore[reportPrivateUsage] nor this
 

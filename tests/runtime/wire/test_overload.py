@@ -38,7 +38,7 @@ def full(request: pytest.FixtureRequest, gates: tuple[Gate, Gate]) -> Iterator[S
 
 def teach(engine: Engine, seconds: float) -> None:
     """Let an engine know what a request of `wait` takes, for which a test cannot wait."""
-    workers = engine._workers_started()  # pyright: ignore[reportPrivateUsage] see above
+    workers = engine._crew.started()  # pyright: ignore[reportPrivateUsage] see above
     foresight = workers._scheduler._foresight  # pyright: ignore[reportPrivateUsage] see above
     known = foresight._forecasts[engine.pipeline("wait").index]  # pyright: ignore[reportPrivateUsage] see above
     assert known is not None

@@ -1,0 +1,164 @@
+"""Requests that are answered in the threads of their callers, without a queue."""
+
+from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter
+from typing import NoReturn
+
+from ..stdlib.op import Item
+from .blame import own_fault
+from .context import Context
+from .flow import ONE
+from .inline import Inline, answer_in_turn, call_all, emit_in_turn
+from .inside import Inside
+from .metrics import Metrics
+from .prepared import Prepared, nothing, present
+from .request import EngineClosed, Fault, InSequence, Request
+from .rows import Rows
+from .streams import gathered, require_stream
+
+
+class Calls:
+    """Those of one engine. `clock` tells deadlines."""
+
+    def __init__(self, metrics: Metrics, inside: Inside, clock: Callable[[], float]) -> None:
+        self._metrics, self._inside, self._clock = metrics, inside, clock
+
+    def run(
+        self,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        outputs: tuple[str, ...] | None = None,
+        deadline: float | None = None,
+        sequence: InSequence | None = None,
+        request: Request | None = None,
+        priority: int = 0,
+    ) -> dict[str, Item]:
+        """Answer in this thread with the results by name; raises Fault.
+
+        Of a stream each result is the list of what it has emitted. Stages that ask for the request
+        are told of `request`, and of `priority`.
+        """
+        tally = self._metrics.tally()
+        start = perf_counter()
+        tally.inside += 1  # before it looks whether the engine is closed, so that `drain` sees it
+        try:
+            if self._inside.closed:
+                raise EngineClosed
+            columns = pipeline.accept(inputs)
+            block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
+            plan, clock = pipeline.plan, self._clock
+            group = ONE if plan.batch is None else pipeline.group(columns)
+            if plan.batch is not None and group.count == 0:
+                tally.pipelines[pipeline.index].count_nothing()
+                return nothing(presenters)
+            if plan.deadline is not None:
+                deadline = pipeline.deadline(clock(), deadline)
+            if block.calls is not None and pipeline.sequences is None and sequence is None:
+                answer = present(
+                    presenters, call_all(block, columns, group, tally, clock, deadline, plan.name)
+                )
+            else:
+                inline = Inline(pipeline, tally, clock, deadline)
+                told = pipeline.context(request, priority, deadline, clock)
+                if sequence is not None or pipeline.sequences is not None:
+                    answer = answer_in_turn(
+                        pipeline, sequence, outputs, columns, inline, deadline, told
+                    )
+                elif plan.stream:
+                    flow = pipeline.tell(block.start(columns, group), told)
+                    answer = gathered(pipeline.names, list(inline.emitted(flow, presenters)))
+                else:
+                    flow = pipeline.tell(block.start(columns, group), told)
+                    answer = present(presenters, inline.finish(flow))
+        except Exception as error:
+            self.refuse(pipeline, error)
+        else:
+            seconds = perf_counter() - start
+            cell = tally.pipelines[pipeline.index]
+            cell.successes += 1
+            cell.duration += seconds
+            cell.last = start + seconds
+            if group is not ONE:
+                cell.count_rows(group.count, seconds)
+            pipeline.measured(seconds)
+            return answer
+        finally:
+            tally.inside -= 1
+            if self._inside.closed:
+                self._inside.tell_left()
+
+    def stream(
+        self,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        deadline: float | None = None,
+        sequence: InSequence | None = None,
+        request: Request | None = None,
+        priority: int = 0,
+    ) -> Iterator[dict[str, Item]]:
+        """Answer in this thread, one response of a stream after the other, as they are asked for.
+
+        Raises RequestError at once, and other faults where they happen. A request of a sequence has
+        its turn from the first that is asked for to the end.
+        """
+        if self._inside.closed:
+            raise EngineClosed
+        require_stream(pipeline.plan.name, pipeline.plan.stream)
+        try:
+            columns = pipeline.accept(inputs)
+        except Exception as error:
+            self.refuse(pipeline, error)
+        if pipeline.plan.deadline is not None:
+            deadline = pipeline.deadline(self._clock(), deadline)
+        if sequence is not None or pipeline.sequences is not None:
+            pipeline.require(sequence)
+        told = pipeline.context(request, priority, deadline, self._clock)
+        return self._stream(pipeline, columns, deadline, sequence, told)
+
+    def _stream(
+        self,
+        pipeline: Prepared,
+        columns: list[Rows],
+        deadline: float | None,
+        sequence: InSequence | None,
+        told: Context | None,
+    ) -> Iterator[dict[str, Item]]:
+        tally, start = self._metrics.tally(), perf_counter()
+        block, presenters = pipeline.wanted(None)
+        inline = Inline(pipeline, tally, self._clock, deadline)
+        self._inside.begin_reading(inline)
+        try:
+            if sequence is not None:
+                emitted = emit_in_turn(pipeline, sequence, columns, inline, deadline, told)
+            else:
+                flow = pipeline.tell(pipeline.start(columns, block), told)
+                emitted = inline.emitted(flow, presenters)
+            for outputs in emitted:
+                self._inside.hand_out(inline, emitted)
+                yield outputs
+                self._inside.read_on(inline)
+        except Exception as error:
+            self.refuse(pipeline, error)
+        else:
+            cell = tally.pipelines[pipeline.index]
+            cell.successes += 1
+            cell.last = perf_counter()
+            cell.duration += cell.last - start
+        finally:
+            self._inside.end_reading(inline)
+
+    def count_refused(self, pipeline: Prepared, error: Exception) -> Fault:
+        """Count a request that fails before it is taken in; return what its caller is to learn."""
+        fault = own_fault(error, pipeline.plan.name)
+        self._metrics.tally().pipelines[pipeline.index].end(fault)
+        return fault
+
+    def refuse(self, pipeline: Prepared, error: Exception) -> NoReturn:
+        """Count a request that fails, and raise what its caller is to learn."""
+        if isinstance(error, EngineClosed):
+            raise error  # nothing of it was done here, so nothing is counted here
+        fault = self.count_refused(pipeline, error)
+        pipeline.failed(fault)
+        if fault is error:
+            raise fault
+        raise fault from error

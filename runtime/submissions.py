@@ -1,0 +1,187 @@
+"""Requests that are handed to the workers, and what their callers hold meanwhile."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+from ..stdlib.op import Item
+from .calls import Calls
+from .inside import Inside
+from .metrics import Metrics
+from .pending import Pending
+from .prepared import Prepared, nothing
+from .request import EngineClosed, Fault, InSequence, Request, RequestError
+from .rows import size_of
+from .streams import Stream, require_stream
+from .task import Task
+from .threads import Workers
+
+Result = TypeVar("Result")
+
+
+class Submissions:
+    """Those of one engine. `workers` starts them at the first use; `clock` tells deadlines."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        metrics: Metrics,
+        inside: Inside,
+        clock: Callable[[], float],
+        workers: Callable[[], Workers],
+    ) -> None:
+        self._calls, self._metrics, self._inside = calls, metrics, inside
+        self._clock, self._workers = clock, workers
+
+    def dispatch(
+        self,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        make: Callable[[dict[str, Item]], Result],
+        *,
+        outputs: tuple[str, ...] | None = None,
+        deadline: float | None = None,
+        priority: int = 0,
+        sequence: InSequence | None = None,
+        request: Request | None = None,
+    ) -> Future[Result]:
+        """Answer in a worker thread, and let its rows meet those of other requests; `make` turns
+        the results by name into the future's result.
+
+        Raises Fault at once when the request does not fit (INVALID) or there is no room
+        (OVERLOADED); what fails later is the future's exception. Cancelling the future drops the
+        work that has not begun.
+
+        `priority` 1 is the highest; 0, not given, is the pipeline's default. Stages that ask for
+        the request are told of `request`.
+        """
+        tally = self._inside.enter()
+        try:
+            return self._dispatch(
+                pipeline, inputs, make, outputs, deadline, priority, sequence, request
+            )
+        finally:
+            self._inside.leave(tally)
+
+    def _dispatch(
+        self,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        make: Callable[[dict[str, Item]], Result],
+        outputs: tuple[str, ...] | None,
+        deadline: float | None,
+        priority: int,
+        sequence: InSequence | None,
+        request: Request | None,
+    ) -> Future[Result]:
+        workers = self._workers()
+        pending = Pending(make, workers.drop, partial(self._lend, workers))
+        if pipeline.cheap and workers.quiet:
+            # a hop to another thread would take longer than the request itself
+            try:
+                answer = self._calls.run(
+                    pipeline, inputs, outputs, deadline, None, request, priority
+                )
+                pending.give(answer)
+            except (RequestError, EngineClosed):
+                raise
+            except Fault as fault:
+                pending.fail(fault)
+            return pending
+        if pipeline.plan.stream:
+            pending.gather(pipeline.names)
+        try:
+            self._admit(
+                workers, pipeline, inputs, outputs, pending, deadline, priority, sequence, request
+            )
+        except Exception as error:
+            self._calls.refuse(pipeline, error)
+        return pending
+
+    def _lend(self, workers: Workers, task: Task) -> None:
+        """Let the thread that waits for a request run it, if it has not begun."""
+        tally = self._metrics.tally()
+        tally.inside += 1
+        try:
+            workers.lend(task, tally)
+        finally:
+            self._inside.leave(tally)
+
+    def open_stream(
+        self,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        make: Callable[[dict[str, Item]], Result],
+        notify: Callable[[], object],
+        *,
+        deadline: float | None = None,
+        priority: int = 0,
+        sequence: InSequence | None = None,
+        request: Request | None = None,
+    ) -> Stream[Result]:
+        """Answer in a worker thread, one response after the other; `make` makes each of them.
+
+        Raises at once what `dispatch` would. `notify` says that there is something to take.
+        """
+        tally = self._inside.enter()
+        try:
+            workers = self._workers()
+            require_stream(pipeline.plan.name, pipeline.plan.stream)
+            stream = Stream(make, notify, workers.drop, workers.resume)
+            try:
+                self._admit(
+                    workers, pipeline, inputs, None, stream, deadline, priority, sequence, request
+                )
+            except Exception as error:
+                self._calls.refuse(pipeline, error)
+            if self._inside.ended:
+                stream.wait_no_more()
+            return stream
+        finally:
+            self._inside.leave(tally)
+
+    def _admit(
+        self,
+        workers: Workers,
+        pipeline: Prepared,
+        inputs: Mapping[str, object],
+        outputs: tuple[str, ...] | None,
+        answer: "Stream[Result] | Pending[Result]",
+        deadline: float | None,
+        priority: int,
+        sequence: InSequence | None,
+        request: Request | None,
+    ) -> None:
+        """Hand a request to the workers, unless it has no rows."""
+        columns = pipeline.accept(inputs)
+        block, presenters = pipeline.wanted(outputs)
+        rows = columns[0].count if pipeline.plan.batch is not None and columns else 1
+        if rows == 0:
+            self._metrics.tally().pipelines[pipeline.index].count_nothing()
+            answer.give(nothing(presenters))
+            return
+        now, flow, turn = self._clock(), pipeline.start(columns, block), None
+        if sequence is not None or pipeline.sequences is not None:
+            _, turn = pipeline.ask(sequence)
+            flow = pipeline.start_turn(turn, columns, block)
+        if pipeline.told:
+            due = pipeline.deadline(now, deadline)
+            flow = pipeline.tell(flow, pipeline.context(request, priority, due, self._clock))
+        task = Task(
+            pipeline,
+            flow,
+            presenters,
+            answer,
+            deadline,
+            priority,
+            now,
+            turn,
+            size_of(columns),
+        )
+        answer.task, task.rows = task, rows
+        try:
+            workers.admit(task, block.opening)
+        except Fault:
+            task.leave(False)
+            raise
