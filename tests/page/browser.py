@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,16 +49,17 @@ class Browser:
     def run(self, script: str, *arguments: Any) -> Any:
         """Return what a function's body returns in the page; a promise is waited for."""
         wrapped = (
-            "const [done, ...given] = [arguments[arguments.length - 1], ...arguments].slice(0, -1);"
-            f"(async function () {{ {script} }}).apply(null, given).then(done, (error) => done(null))"
+            "const done = arguments[arguments.length - 1], given = [...arguments].slice(0, -1);"
+            f"(async function () {{ {script} }}).apply(null, given)"
+            ".then(done, (error) => done(`failed: ${error}`))"
         )
         return self.ask("POST", "/execute/async", {"script": wrapped, "args": list(arguments)})
 
     def until(self, script: str, *arguments: Any) -> Any:
-        """Return what a script returns as soon as that is true: asked after each change of the
-        page, and each turn of its clock, for half a minute."""
+        """Return what a script returns as soon as that is true: it is run after each change of
+        the page, and now and then, for twenty seconds."""
         wait = (
-            "const end = performance.now() + 30000;"
+            "const end = performance.now() + 20000;"
             f"const look = async (...arguments) => {{ {script} }};"
             "let found = await look(...arguments);"
             "while (!found && performance.now() < end) {"
@@ -138,7 +139,7 @@ class Browser:
 
 
 @contextmanager
-def browser(folder: Path, more: Sequence[str] = ()) -> Iterator[Browser]:
+def browser(folder: Path, more: Sequence[str] = ()) -> Generator[Browser]:
     """Start a browser whose profile lies in an empty folder."""
     found = programs()
     assert found is not None

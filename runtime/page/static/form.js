@@ -4,9 +4,8 @@ import { make, fill, say } from "./dom.js";
 import { fieldOf, FieldError } from "./fields.js";
 import { callOnce, callStream } from "./call.js";
 import { copyable, curlOf, pythonOf } from "./snippets.js";
+import { asWritten } from "./rates.js";
 import { Events, failure, shown } from "./result.js";
-
-const TYPE = "headrace.type.";
 
 /** Makes the form of one model at a time, sends it and shows the answer. */
 export class Form {
@@ -34,16 +33,16 @@ export class Form {
 
   /** Make the form of a model: its metadata, configuration and plan; the same form stays. */
   show(target, metadata, config, plan) {
-    const key = JSON.stringify([metadata, config, inputCards(plan)]);
+    const key = JSON.stringify([metadata, config, cardsOf(plan, "input")]);
     if (this.#model?.key === key) {
       this.#model.target = target;
       return;
     }
     this.#running?.abort();
-    const types = typesOf(config);
+    const types = typesOf(plan, "output");
     const decoupled = config.model_transaction_policy?.decoupled === true;
     this.#model = { key, target, metadata, types, decoupled };
-    this.#fields = inputsOf(metadata, config, plan, types).map((input) =>
+    this.#fields = inputsOf(metadata, config, plan).map((input) =>
       fieldOf(input, config.max_batch_size > 0));
     this.#sequence = config.sequence_batching === undefined ? null : sequenceFields();
     this.run = make("button", { type: "submit", className: "run" }, "Run");
@@ -141,16 +140,16 @@ export class Form {
   }
 }
 
-function typesOf(config) {
-  return new Map(Object.entries(config.parameters ?? {})
-    .filter(([name]) => name.startsWith(TYPE))
-    .map(([name, value]) => [name.slice(TYPE.length), value.string_value]));
+/** Return the types of inputs or results, as written in the source, by their names. */
+export function typesOf(plan, look) {
+  return new Map(cardsOf(plan, look).map((card) => [card.title, card.lines[0]]));
 }
 
-/** Return what is known of each input: M's tensors, M/config's types, the plan's defaults. */
-function inputsOf(metadata, config, plan, types) {
+/** Return what is known of each input: M's tensors, which may be left out, types and defaults. */
+function inputsOf(metadata, config, plan) {
+  const types = typesOf(plan, "input");
   const optional = new Set(config.input.filter((one) => one.optional).map((one) => one.name));
-  const standards = new Map(inputCards(plan).map((card) => [card.title, card.lines[1]?.slice(2) ?? ""]));
+  const standards = new Map(cardsOf(plan, "input").map((card) => [card.title, asWritten(card.lines[1]?.slice(2) ?? "", card.lines[0])]));
   return (metadata.inputs ?? []).map(({ name, datatype, shape }) => {
     const type = types.get(name) ?? `${datatype.toLowerCase()}[${shape.join(", ")}]`;
     return {
@@ -162,8 +161,8 @@ function inputsOf(metadata, config, plan, types) {
   });
 }
 
-function inputCards(plan) {
-  return plan.frames.flatMap((frame) => frame.items).filter((item) => item.look === "input");
+function cardsOf(plan, look) {
+  return plan.frames.flatMap((frame) => frame.items).filter((item) => item.look === look);
 }
 
 /** The fields of a sequence: which it is, whether this request begins it, and whether it ends it. */

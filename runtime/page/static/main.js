@@ -3,7 +3,7 @@
 import { ask, modelPath, useToken } from "./api.js";
 import { byId, fill, make, say } from "./dom.js";
 import { Drawing } from "./plan.js";
-import { Form } from "./form.js";
+import { Form, typesOf } from "./form.js";
 import { Samples, perSecond, seconds, total } from "./rates.js";
 import { Table } from "./stages.js";
 
@@ -77,7 +77,7 @@ async function showModel(name, version, figures, signal) {
   samples = new Samples();
   say(byId("name"), name);
   document.title = `${name} – headrace`;
-  say(byId("signature"), signature(metadata, config));
+  say(byId("signature"), signature(metadata, config, plan));
   byId("pipeline").hidden = false;
   drawing.show(plan);
   form.show({ name, version }, metadata, config, plan);
@@ -86,12 +86,14 @@ async function showModel(name, version, figures, signal) {
     [", ", make("a", { href: modelPath(name, version, suffix) }, `its ${text}`)]));
 }
 
-function signature(metadata, config) {
-  const said = (tensors) => tensors.map(({ name, datatype, shape }) =>
-    `${name}: ${config.parameters?.[`headrace.type.${name}`]?.string_value ?? `${datatype}[${shape}]`}`).join(", ");
+function signature(metadata, config, plan) {
+  const inputs = typesOf(plan, "input"), outputs = typesOf(plan, "output");
+  const said = (tensors, types) => tensors.map(({ name, datatype, shape }) =>
+    `${name}: ${types.get(name) ?? config.parameters?.[`headrace.type.${name}`]?.string_value ??
+      `${datatype}[${shape}]`}`).join(", ");
   const stream = config.model_transaction_policy?.decoupled ? "stream " : "";
   const rows = config.max_batch_size > 0 ? ` batch ${config.max_batch_size}` : "";
-  return `(${said(metadata.inputs ?? [])}) → ${stream}(${said(metadata.outputs ?? [])})${rows}`;
+  return `(${said(metadata.inputs ?? [], inputs)}) → ${stream}(${said(metadata.outputs ?? [], outputs)})${rows}`;
 }
 
 /** Return the versions of each pipeline that answer, the oldest first. */

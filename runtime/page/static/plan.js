@@ -2,7 +2,7 @@
 
 import { make, fill, say } from "./dom.js";
 import { Wires } from "./wires.js";
-import { number, perSecond, seconds, total } from "./rates.js";
+import { asWritten, number, perSecond, seconds, total } from "./rates.js";
 
 /** Draws one plan at a time in an element. */
 export class Drawing {
@@ -76,8 +76,8 @@ export class Drawing {
   #card(card, cards) {
     const device = card.device === "" ? null : make("span", { className: "device" }, card.device);
     const title = make("p", { className: "title" }, card.title, device);
-    const lines = card.lines.filter((line) => line !== "")
-      .map((line) => make("p", { className: "line" }, line));
+    const lines = card.lines.filter((line) => line !== "").map((line) => make("p", { className: "line" },
+      line.startsWith("= ") ? `= ${asWritten(line.slice(2), card.lines[0])}` : line));
     const kinds = ["card", card.look, ...(card.batches ? ["batches"] : [])];
     const element = make("div", { className: kinds.join(" ") }, title, ...lines);
     element.dataset.details = [card.title, ...card.lines, card.details].join("\n");

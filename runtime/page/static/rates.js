@@ -62,4 +62,9 @@ function digits(value) {
   return String(Number(value.toPrecision(value >= 10 ? 3 : 2)));
 }
 
+/** Return a default as it was written: a number of single precision has no more digits than 7. */
+export function asWritten(text, type) {
+  return /^f(16|32)$/.test(type) && /\d/.test(text) ? String(Number(Number(text).toPrecision(7))) : text;
+}
+
 export const total = (counts) => Object.values(counts).reduce((sum, count) => sum + count, 0);

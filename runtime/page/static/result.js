@@ -42,7 +42,7 @@ function tableOf(columns, point) {
   const count = columns[0].shape[0];
   const heads = columns.map((one) => make("th", { scope: "col" }, one.name));
   const rows = Array.from({ length: Math.min(count, MOST_ROWS) }, (_, row) => {
-    const cells = columns.map((one) => make("td", {}, short(one.values[row])));
+    const cells = columns.map((one) => make("td", { className: one.datatype }, short(one.values[row])));
     const element = make("tr", {}, make("th", { scope: "row" }, String(row + 1)), ...cells);
     element.addEventListener("pointerenter", () => point(row));
     element.addEventListener("pointerleave", () => point(null));
