@@ -178,7 +178,7 @@ def read_service(
 
     `given` are all keys that are there, `device` where the stage runs.
     """
-    _refuse_cores(section, stage, device, isolated="isolate" in given)
+    _refuse_cores(section, stage, device, backend, isolated="isolate" in given)
     cpus = section.take("cpus", lambda s: read.counts(s, least=0))
     threads = section.take("threads", read.count)
     if isinstance(stage.runs, FunctionDef) and not stage.runs.pure:
@@ -201,7 +201,9 @@ def read_service(
     return service, warmup == ()
 
 
-def _refuse_cores(section: Section, stage: Stage, device: str, *, isolated: bool) -> None:
+def _refuse_cores(
+    section: Section, stage: Stage, device: str, backend: str | None, *, isolated: bool
+) -> None:
     """Refuse `cpus` and `threads` where the threads are not the stage's own."""
     for key in ("cpus", "threads"):
         message = f"`{key}` has no effect on `{stage.name}`"
@@ -210,6 +212,9 @@ def _refuse_cores(section: Section, stage: Stage, device: str, *, isolated: bool
             section.refuse(key, "HR403", message, ISOLATE)
         elif stage.kind in UNPLACED:
             section.refuse(key, "HR403", f"{message}: {UNPLACED[stage.kind]}")
+        elif key == "cpus" and not stage.is_python and (backend or stage.kind) != ONNX:
+            message = f"{message}: the threads of {backend or stage.kind} go where they like"
+            section.refuse(key, "HR403", message)
         elif not stage.is_python and device.startswith("gpu:"):
             section.refuse(key, "HR403", f"{message}: it runs on {device}")
 

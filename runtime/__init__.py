@@ -3,11 +3,11 @@
 Loading. `load` makes stages of a plan's segments: each names the `backend` of `backends/` that
 opens it, with its share of the cores by `division`, as an `instance` (a model, with `padding`, on
 an `onnx_session` (`onnx_values`) or another `session` that a `model_backend` opens, of a
-`model_folder` too), a `python_stage` (functions, and objects of a `python_model`) or an `op_stage`
-(stdlib ops), in this process or with `isolation` in others, ready after its `warmup`; `transfer`
-copies to `devices`; what this machine lacks is a `load_error`. `prepared` readies a pipeline:
-`accept` and `convert` its border, `bind` its blocks, `prune` them for callers who want some results
-only.
+`model_folder` or, by `carriers` and `http_carrier`, of another server), a `python_stage`
+(functions, and objects of a `python_model`) or an `op_stage` (stdlib ops), in this process or with
+`isolation` in others, ready after its `warmup`; `transfer` copies to `devices`; what this machine
+lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border, `bind`
+its blocks, `prune` them for callers who want some results only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
 with `control` for branches and walks, `together` for blocks that run at once, `iterate` for loops
@@ -17,13 +17,13 @@ work asks for; `blame` gives failures an address. `sequences` and `turns` keep s
 requests, `in_sequence` hands them to a walk, `seats` gives it a row of its own in each batch, and
 `context` tells stages that ask whose rows they have.
 
-Drivers. An `engine` (`engine_config`) has `calls`, which run a flow `inline` in the caller's thread,
-and `submissions`, which make it a `task` for its `crew`; who is `inside` is counted. `scheduler`
-decides what is next, with `strands` of what has begun, `foresight` (`admission`, `forecast`),
-`stage_queues` (`company`, `units`) and `batcher` (`line`, `gather`, `queue_policy`, `agenda`);
-`jobs` does, `threads` waits (`until`), `pending` is the future, `streams` hold what has been
-emitted; `simulate` puts a fake clock in place of threads, `measure` finds out what models take,
-`check_batch` whether a batch changes results, with rows of samples or `stand_ins`. `metrics`
+Drivers. An `engine` (`engine_config`) has `calls`, which run a flow `inline` in the caller's
+thread, and `submissions`, which make it a `task` for its `crew`; who is `inside` is counted.
+`scheduler` decides what is next, with `strands` of what has begun, `foresight` (`admission`,
+`forecast`), `stage_queues` (`company`, `units`) and `batcher` (`line`, `gather`, `queue_policy`,
+`agenda`); `jobs` does, `threads` waits (`until`), `pending` is the future, `streams` hold what has
+been emitted; `simulate` puts a fake clock in place of threads, `measure` finds out what models
+take, `check_batch` whether a batch changes results, with rows of samples or `stand_ins`. `metrics`
 counts, and `observe` writes down what happens to single requests. `record` is what an embedded call
 returns.
 

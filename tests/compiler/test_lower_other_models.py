@@ -74,6 +74,8 @@ def test_a_check_does_without_files_and_servers(model: str) -> None:
         (f'model m = torch "m.pt" {SIGNED}', "backend = torch", ["HR403"]),
         (f'model m = onnx "m.onnx" {SIGNED}', "backend = openvino", []),
         (f'model m = onnx "m.onnx" {SIGNED}', "backend = torch", ["HR405"]),
+        (f'model m = onnx "m.onnx" {SIGNED}', "backend = openvino, cpus = [0]", ["HR403"]),
+        (f'model m = torch "m.pt" {SIGNED}', "cpus = [0], threads = 1", ["HR403"]),
         (f'model m = remote "grpc://a:1/m" {SIGNED}', "device = gpu(0)", ["HR403"]),
         (f'model m = remote "grpc://a:1/m" {SIGNED}', "threads = 2", ["HR403"]),
         (f'model m = remote "grpc://a:1/m" {SIGNED}', "cache = 1MiB", ["HR403"]),

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -211,13 +213,20 @@ def export_pair(folder: Path) -> str:
     return 'torch "m.pt2"'
 
 
-def aot_pair(folder: Path) -> str:
+@cache
+def _compiled_pair() -> bytes:
     torch: Any = import_module("torch")
-
     pair: Any = import_module("tests.runtime.backends.torch_modules").Pair
 
     program = _exported(pair(), torch.ones((2, 3)), torch.ones((2, 3)))
-    torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "m.pt2"))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "m.pt2"
+        torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+        return path.read_bytes()
+
+
+def aot_pair(folder: Path) -> str:
+    (folder / "m.pt2").write_bytes(_compiled_pair())
     return 'torch "m.pt2"'
 
 
@@ -289,7 +298,8 @@ class Servers:
 
     def serve(self, folder: Path, model: str, signature: str, scheme: str) -> str:
         """Serve a model on its own and return the declaration of a remote one."""
-        from headrace.runtime.engine import Engine, EngineConfig
+        from headrace.runtime.engine import Engine
+        from headrace.runtime.engine_config import EngineConfig
         from headrace.runtime.server import serve
         from headrace.runtime.server_config import ServerConfig
 

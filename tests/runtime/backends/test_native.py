@@ -14,6 +14,7 @@ from tests.runtime.backends.makers import HEADER, NATIVE, build
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
+DOCS = Path(str(headrace.__file__)).resolve().parents[2] / "docs"
 WRONG = """
 fn wrong(x: i64[N]) -> (y: f32[3]) = native "m.so:wrong"
 
@@ -102,6 +103,21 @@ pipeline p(x: f32[N, M]) -> (y: f32[N, M]) {
     with load(library, text) as app:
         for view in (x.T, x[::2, 1::3], x[:, ::-1], x[:0]):
             assert np.array_equal(app.p(x=view).y, view)
+
+
+def test_the_function_in_the_documentation_does_what_it_says(tmp_path: Path) -> None:
+    page = (DOCS / "backends.md").read_text("utf-8")
+    compiled(tmp_path, page.split("```c fir.c\n")[1].split("```")[0])
+    text = """
+fn twice(x: f32[N]) -> (y: f32[N]) = native "m.so:twice"
+
+pipeline p(x: f32[N]) -> (y: f32[N]) {
+    return y = twice(x)
+}
+"""
+    x = np.arange(8, dtype=np.float32)
+    with load(tmp_path / "m.so", text) as app:
+        assert np.array_equal(app.p(x=x[::2]).y, x[::2] * 2)
 
 
 def compiled(folder: Path, source: str) -> Path:

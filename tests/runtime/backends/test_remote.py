@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import headrace
-from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.engine import Engine
+from headrace.runtime.engine_config import EngineConfig
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.server import serve
 from headrace.runtime.server_config import ServerConfig
