@@ -250,8 +250,10 @@ class PipelineCounts:
         """Successful requests by their rows: how many, and the time of them."""
         found = {rows: (count, self.row_seconds[rows]) for rows, count in self.rows.items()}
         single = self.successes - sum(self.rows.values())
-        if single:
-            found[1] = (single, self.duration_seconds - sum(self.row_seconds.values()))
+        if single:  # some of one row may have been counted apart
+            counted, seconds = found.get(1, (0, 0.0))
+            rest = self.duration_seconds - sum(self.row_seconds.values())
+            found[1] = (counted + single, seconds + rest)
         return found
 
 
