@@ -4,6 +4,7 @@ There are two copies, which take turns; the tests that a mutation names run agai
 must fail. That they pass as long as nothing is wrong is tried first.
 """
 
+import compileall
 import os
 import shutil
 import subprocess
@@ -13,10 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from queue import SimpleQueue
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("dsl", "stdlib", "compiler", "runtime", "src", "tests")
+PACKAGES = ("dsl", "stdlib", "compiler", "runtime")
+COPIED = (*PACKAGES, "src", "tests")
 PASSED, FAILED = 0, 1  # as pytest exits
 
 
@@ -58,6 +61,10 @@ def _copies(folder: Path) -> SimpleQueue[Path]:
         for name in COPIED:
             shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=without)
         shutil.copy(ROOT / "pyproject.toml", copy)
+        for package in PACKAGES:  # held to its source, so that an edit is seen
+            compileall.compile_dir(
+                copy / package, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH
+            )
         made.put(copy)
     return made
 
@@ -91,8 +98,8 @@ def _is_caught(copies: SimpleQueue[Path], mutation: Mutation) -> bool:
 
 
 def _run_tests(copy: Path, tests: str, words: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a copy, on the copy's own package. Compiled files would outlive an edit, and
-    what a mistake lets hang is ended."""
+    """Run pytest in a copy, on the copy's own package. What it compiles would outlive an edit, so
+    it is not kept, and what a mistake lets hang is ended."""
     chosen = ["-k", words] if words else []
     quick = ["-xq", "-m", "not slow"]
     options = [*quick, "-p", "no:cacheprovider", "-o", "faulthandler_timeout=60"]
