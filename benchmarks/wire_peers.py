@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -104,12 +104,22 @@ def started(
                 process.kill()
 
 
+NATIVE = "headrace, native"
+
+
+@contextmanager
+def native(folder: Path) -> Generator[Server, None, None]:
+    """Serve gRPC with ours on its other carrier, which is for callers one trusts."""
+    with ours(folder, "--grpc-carrier", "pygrpc-native") as server:
+        yield replace(server, name=NATIVE, http=None)
+
+
 @contextmanager
 def ours(folder: Path, *flags: str) -> Generator[Server, None, None]:
     """Serve with `headrace run`, its default flags but for free ports."""
     command = [sys.executable, "-m", "headrace.cli", "run", folder / "wire.pipe"]
     command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *flags]
-    with started(command, folder / "headrace.log") as process:
+    with started(command, folder / f"headrace{len(flags)}.log") as process:
         http = _told(process, r"http://(127\.0\.0\.1:\d+)")
         grpc = _told(process, r"grpc://(127\.0\.0\.1:\d+)")
         yield Server("headrace", version("headrace"), process.pid, http, grpc)
@@ -272,6 +282,7 @@ def _metadata(address: str) -> Mapping[str, object]:
 
 
 PEER_SERVERS: Mapping[str, Callable[[Path], AbstractContextManager[Server]]] = {
+    NATIVE: native,
     "bare uvicorn": bare("http", "uvicorn"),
     "bare grpcio": bare("grpcio", "grpcio"),
     "bare pygrpc-native": bare("native", "pygrpc-native"),
