@@ -370,6 +370,19 @@ def test_results_that_are_not_wanted_are_not_made_when_submitted() -> None:
     engine.close()
 
 
+def test_an_engine_settles_when_no_worker_holds_anything_even_of_who_has_gone(gate: Gate) -> None:
+    engine = opened(gated())
+    assert engine.settle(0)
+    running = engine.submit(asking(1.0))
+    assert gate.entered.acquire(timeout=10)
+    assert running.cancel()  # it has its answer, and its stage runs on
+    assert not engine.settle(0)
+    gate.opened.set()
+    assert engine.settle(10)
+    assert number(engine.submit(asking(0.0)).result(10)) == 1
+    engine.close()
+
+
 def test_threads_end_with_the_engine(gate: Gate) -> None:
     gate.opened.set()
     before = set(threading.enumerate())
