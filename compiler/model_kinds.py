@@ -42,7 +42,7 @@ class Kind:
 ONNX: Final = "onnx"
 UNSERVED: Final = ("tensorrt",)
 _BUILT_IN: Final = {
-    ONNX: Kind(Form.PATH, (ONNX, "openvino")),
+    ONNX: Kind(Form.PATH, (ONNX, "openvino", "tensorrt", "tensorrt_rtx")),
     "openvino": Kind(Form.PATH, ("openvino",)),
     "torch": Kind(Form.PATH, ("torch",)),
     "tensorflow": Kind(Form.PATH, ("tensorflow",)),

@@ -23,6 +23,9 @@ from .policies import Service as Service
 BACKENDS: Final = "headrace.backends"
 """The entry points of packages that run models of kinds of their own."""
 
+ON_DEVICES: Final = ("onnx", "tensorrt", "tensorrt_rtx")
+"""Backends whose stages take and give values in a device's memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -91,7 +94,7 @@ class ModelSegment:
     def home(self) -> str:
         """The device in whose memory it takes and gives values: what other libraries run takes
         them from the host's, whichever `device` it runs on."""
-        return self.device if self.backend == "onnx" else "cpu"
+        return self.device if self.backend in ON_DEVICES else "cpu"
 
     @property
     def stackable(self) -> bool:

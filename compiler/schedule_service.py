@@ -9,7 +9,8 @@ from ..dsl import ast
 from ..dsl.diagnostic import Diagnostic
 from . import schedule_values as read
 from .graph import FunctionDef, ModelDef
-from .model_kinds import ONNX, backends_for
+from .model_kinds import backends_for
+from .plan import ON_DEVICES
 from .policies import Batching, Isolation, Priorities, Service
 from .schedule_values import Keys, Mistake, Section
 
@@ -187,7 +188,7 @@ def read_service(
     if isinstance(stage.runs, ModelDef) and stage.runs.told:
         message = f"`cache` has no effect on `{stage.name}`: it asks for the request that it serves"
         section.refuse("cache", "HR403", message)
-    if device != "cpu" and stage.kind == ONNX and backend in (None, ONNX):
+    if device != "cpu" and (backend or stage.kind) in ON_DEVICES:
         message = f"`cache` has no effect on `{stage.name}`: its values stay in a device's memory"
         section.refuse("cache", "HR403", message)
     cache = section.take("cache", read.size)
@@ -212,7 +213,7 @@ def _refuse_cores(
             section.refuse(key, "HR403", message, ISOLATE)
         elif stage.kind in UNPLACED:
             section.refuse(key, "HR403", f"{message}: {UNPLACED[stage.kind]}")
-        elif key == "cpus" and not stage.is_python and (backend or stage.kind) != ONNX:
+        elif key == "cpus" and not stage.is_python and (backend or stage.kind) not in ON_DEVICES:
             message = f"{message}: the threads of {backend or stage.kind} go where they like"
             section.refuse(key, "HR403", message)
         elif not stage.is_python and device.startswith("gpu:"):

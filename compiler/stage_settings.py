@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 from .graph import FunctionCall, Graph, ModelCall, Node, StageSettings
-from .model_kinds import ONNX
+from .plan import ON_DEVICES
 
 CPU = "cpu"
 
@@ -41,7 +41,7 @@ def device_of(graph: Graph, node: Node) -> str:
     match node.kind:
         case ModelCall(model=name) if graph.model(name).backend == "python":
             return CPU
-        case ModelCall() if backend_of(graph, node) != ONNX:
+        case ModelCall() if backend_of(graph, node) not in ON_DEVICES:
             return CPU
         case ModelCall():
             return settings_of(graph, node).device or graph.settings.device or CPU

@@ -2,8 +2,8 @@
 
 Loading. `load` makes stages of a plan's segments: each names the `backend` of `backends/` that
 opens it, with its share of the cores by `division`, as an `instance` (a model, with `padding`, on
-an `onnx_session` (`onnx_values`) or another `session` that a `model_backend` opens, of a
-`model_folder` or, by `carriers` and `http_carrier`, of another server), a `python_stage`
+an `onnx_session` (`onnx_backend`, `onnx_values`) or another `session` that a `model_backend` opens,
+of a `model_folder` or, by `carriers` and `http_carrier`, of another server), a `python_stage`
 (functions, and objects of a `python_model`) or an `op_stage` (stdlib ops), in this process or with
 `isolation` in others, ready after its `warmup`; `transfer` copies to `devices`; what this machine
 lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border, `bind`

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..compiler.plan import ModelSegment
+from ..compiler.plan import ON_DEVICES, ModelSegment
 from ..dsl.types import OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
@@ -44,7 +44,7 @@ class ModelStage:
         self._on_device = cast("DeviceSession", session)  # used where it has streams only
         self._streams = None if isinstance(device, HostDevice) else self._on_device.streams()
         self._bytes = any(map(gives_bytes, segment.signature.results))
-        self._held = segment.backend != "onnx"  # to its signature
+        self._held = segment.backend not in ON_DEVICES  # to its signature
         limit = segment.batching.maximum if segment.batching is not None else segment.group
         across = self._streams is not None and any((*segment.input_axes, *segment.output_axes))
         # a device stacks rows one behind the other, and nothing across another axis

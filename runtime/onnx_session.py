@@ -18,7 +18,7 @@ from .devices.device import Device, Stream, View
 from .devices.resident import ResidentDevice
 from .devices.streams import Streams
 from .division import Share
-from .load_error import BAD_MODEL, NO_RUNTIME, TWO_RUNTIMES, LoadError
+from .load_error import BAD_MODEL, NO_DEVICE, NO_RUNTIME, TWO_RUNTIMES, LoadError
 from .onnx_values import runner
 from .request import Code
 from .stage import StageGone
@@ -27,6 +27,10 @@ _PACKAGES: Final = ("onnxruntime", "onnxruntime-gpu")
 Feeds = TypeVar("Feeds")
 Results = TypeVar("Results")
 
+_ENGINES: Final = {
+    "tensorrt": "TensorrtExecutionProvider",
+    "tensorrt_rtx": "NvTensorRTRTXExecutionProvider",
+}
 _SHOWN: Final = 500  # characters of what ONNX Runtime says
 _INSTALL: Final = "pip install 'headrace[cpu]' (or 'headrace[gpu]')"
 
@@ -42,8 +46,10 @@ class OnnxSession:
         share: Share,
         *,
         tensorrt: bool = False,
+        engine: str = "",
     ) -> None:
-        """`tensorrt` gives what runs on a GPU to TensorRT; what that cannot take goes to CUDA."""
+        """`tensorrt` gives what runs on a GPU to TensorRT; what that cannot take goes to CUDA. An
+        `engine` ("tensorrt", "tensorrt_rtx") is asked for by name, and is for GPUs only."""
         runtime = _import_runtime()
         options = runtime.SessionOptions()
         options.intra_op_num_threads = share.threads
@@ -58,7 +64,7 @@ class OnnxSession:
         self._stream = device.stream() if device.name.startswith("gpu") else None
         pointer = cast("Pointed", self._stream).pointer if self._stream is not None else None
         available = runtime.get_available_providers()
-        providers = choose_providers(available, device.name, tensorrt, pointer)
+        providers = choose_providers(available, device.name, tensorrt, pointer, engine=engine)
         if providers[0] != "CPUExecutionProvider":
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         # Any: onnxruntime has no types of its own
@@ -194,7 +200,12 @@ def check_packages(installed: Sequence[str]) -> None:
 
 
 def choose_providers(
-    available: Sequence[str], device: str, tensorrt: bool, stream: int | None = None
+    available: Sequence[str],
+    device: str,
+    tensorrt: bool,
+    stream: int | None = None,
+    *,
+    engine: str = "",
 ) -> "list[str | tuple[str, dict[str, int | str]]]":
     """Return the execution providers for a device, the first choice first, never one more. They run
     on the CUDA `stream` at that address where there is one.
@@ -203,19 +214,25 @@ def choose_providers(
     """
     kind, _, index = device.partition(":")
     if kind != "gpu":
+        if engine:
+            message = f"`{engine}` runs models on GPUs, and this one is on {device}"
+            raise LoadError(NO_DEVICE, message, "add `device = gpu(0)` to the stage's settings")
         return ["CPUExecutionProvider"]
     place: dict[str, int | str] = {"device_id": int(index or 0)}
     if stream is not None:
         place["user_compute_stream"] = str(stream)
     cuda = ("CUDAExecutionProvider", {**place, "use_tf32": 0})
-    chosen = [("TensorrtExecutionProvider", place), cuda] if tensorrt else [cuda]
+    engine = engine or ("tensorrt" if tensorrt else "")
+    chosen = [(_ENGINES[engine], place), cuda] if engine else [cuda]
     for name, _ in chosen:
         if name not in available:
-            extra = "gpu,tensorrt" if tensorrt else "gpu"
+            extra = "gpu,tensorrt" if engine == "tensorrt" else "gpu"
             raise LoadError(
                 NO_RUNTIME,
                 f"the plan asks for {device}, and this ONNX Runtime has no {name}",
-                f"pip uninstall onnxruntime, then pip install 'headrace[{extra}]'",
+                f"pip uninstall onnxruntime, then pip install 'headrace[{extra}]'"
+                if engine != "tensorrt_rtx"
+                else "install a build of ONNX Runtime for TensorRT RTX",
             )
     return [*chosen]
 

@@ -126,6 +126,16 @@ def test_a_gpu_is_asked_for_by_number_and_the_cpu_is_never_a_second_choice() -> 
     assert choose_providers(ALL_PROVIDERS, "cpu", tensorrt=True) == ["CPUExecutionProvider"]
 
 
+def test_an_engine_that_a_schedule_names_is_for_gpus_and_must_be_there() -> None:
+    asked = choose_providers(ALL_PROVIDERS, "gpu:0", tensorrt=False, engine="tensorrt")
+    assert asked == choose_providers(ALL_PROVIDERS, "gpu:0", tensorrt=True)
+    with pytest.raises(LoadError, match="NvTensorRTRTXExecutionProvider"):
+        choose_providers(ALL_PROVIDERS, "gpu:0", tensorrt=False, engine="tensorrt_rtx")
+    with pytest.raises(LoadError, match="runs models on GPUs, and this one is on cpu") as caught:
+        choose_providers(ALL_PROVIDERS, "cpu", tensorrt=False, engine="tensorrt")
+    assert caught.value.code == "HR501"
+
+
 @pytest.mark.parametrize(
     ("available", "tensorrt", "missing"),
     [

@@ -112,3 +112,5 @@ schedule p {
 """
     with pytest.raises(LoadError, match="the backend `linear` runs linear, and the model is of"):
         headrace.load(write(sample, text))
+    with pytest.raises(LoadError, match=r"stage `m`.*`tensorrt` runs models on GPUs"):
+        headrace.load(write(sample, text.replace("linear", "tensorrt")))

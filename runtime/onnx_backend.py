@@ -1,0 +1,34 @@
+"""Backends that are ONNX Runtime: one session per model, device and share of the cores."""
+
+from ..compiler.plan import ModelSegment
+from .backend import Backend, Loading
+from .devices.host import HostDevice
+from .division import Share
+from .instance import ModelStage
+from .load_error import LoadError
+from .onnx_session import OnnxSession
+from .stage import policy_of
+
+
+def onnx_backend(engine: str = "") -> Backend:
+    """Return the backend that gives models to an `engine` of ONNX Runtime's; "" is what the plan's
+    devices and the server's settings say."""
+
+    def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading) -> ModelStage:
+        tensorrt = loading.tensorrt
+        what = (segment.model, segment.output_names, segment.device, share, tensorrt)
+        try:
+            device = loading.device(segment.device)
+
+            def session() -> OnnxSession:
+                content, names = loading.blobs[segment.model], segment.output_names
+                return OnnxSession(content, names, device, share, tensorrt=tensorrt, engine=engine)
+
+            key = ("onnx", engine, *what)
+            opened = loading.shared(key, session, by_plans=isinstance(device, HostDevice))
+        except LoadError as error:
+            message = f"stage `{segment.name}`, {segment.place}: {error.message}"
+            raise LoadError(error.code, message, error.help) from error
+        return ModelStage(segment, opened, device, policy_of(segment), index)
+
+    return Backend(open_model, ("onnx",))
