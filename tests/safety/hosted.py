@@ -104,6 +104,15 @@ def exchange(connection: socket.socket, content: bytes) -> list[int]:
     return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d\d\d)", b"".join(parts))]
 
 
+def closed_after(connection: socket.socket) -> int:
+    """Return the status of what is answered before the server closes."""
+    found = b""
+    with suppress(ConnectionError):
+        while part := connection.recv(1 << 16):
+            found += part
+    return int(found.split()[1])
+
+
 def post(path: str, content: bytes, *headers: str) -> bytes:
     """A request as it goes over the wire."""
     lines = "".join(f"{line}\r\n" for line in ("Host: x", *headers))
