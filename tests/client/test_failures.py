@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import headrace
 from headrace import Client, Code, Fault
 from headrace.client import NEVER, Retries, Timing
 from headrace.compiler.plan import Plan
 from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.repository.repository import Repository
 from headrace.runtime.server import Server, serve
 from headrace.runtime.server_config import Carrier
 from tests.client.relay import Relay
@@ -312,3 +314,27 @@ def test_a_trace_is_of_what_is_loaded_here(toys: Served, scheme: str) -> None:
     with client_of(toys, scheme) as client, pytest.raises(Fault, match="a trace") as error:
         client.two(x0=[1], x1="a", trace=True)
     assert error.value.code is Code.UNSUPPORTED
+
+
+def test_a_server_that_serves_another_version_by_now_is_asked_anew(scheme: str) -> None:
+    repository = Repository()
+    repository.load("p", compiled("pipeline p(x: f32) -> (y: f32) {\n return y = x }\n"))
+    try:
+        with (
+            serve(repository, free_ports(Carrier.AUTO)) as server,
+            Client(f"{scheme}://{getattr(server.addresses, scheme)}") as client,
+        ):
+            pipeline = client.p
+            assert pipeline(x=1.0).y == 1
+            other = "pipeline p(x: f32, by: f32) -> (z: f32) {\n return z = x * by }\n"
+            repository.load("p", compiled(other))
+            with pytest.raises(Fault, match="`by` is missing"):
+                pipeline(x=2.0)
+            assert pipeline(x=2.0, by=3.0).z == 6
+            assert pipeline.signature == "p(x: f32, by: f32) -> (z: f32)"
+    finally:
+        repository.close()
+
+
+def compiled(source: str) -> Plan:
+    return headrace.compile(source).plan

@@ -111,6 +111,7 @@ CALLS: dict[str, Call] = {
     "dlpack of too little": lambda app: app.rows(**{**ROWS, "v": Foreign(np.zeros(3, F32))}),
     "no rows": lambda app: app.rows(x=[], v=[], t=[], l=[]),
     "some outputs": lambda app: app.two(x=1.0, outputs=["b"]),
+    "no outputs": lambda app: app.two(x=1.0, outputs=[]),
     "outputs turned round": lambda app: app.two(x=1.0, outputs=("b", "a")),
     "by name": lambda app: app["two"](x=2.0),
     "what is told": lambda app: app.asks(x=1.0, **SAID),

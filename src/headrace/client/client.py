@@ -3,7 +3,7 @@
 from ..runtime.request import Code, Fault
 from .address import Address, Tls, read_address
 from .calls import attempted
-from .pipeline import Link, RemotePipeline, pipeline_of
+from .pipeline import Link, RemotePipeline
 from .retry import Budget, Counts, Retries, Timing
 from .threads import Threads
 from .wire import Model, Wire
@@ -61,7 +61,7 @@ class Client:
             raise Fault(Code.UNAVAILABLE, "the client is closed")
         found = self._pipelines.get(name)
         if found is None:
-            found = self._pipelines.setdefault(name, pipeline_of(self._link, Model(name)))
+            found = self._pipelines.setdefault(name, RemotePipeline(self._link, Model(name)))
         return found
 
     def __getattr__(self, name: str) -> RemotePipeline:
@@ -87,8 +87,14 @@ class Client:
 
 def _wire(address: Address) -> Wire:
     if address.scheme.startswith("grpc"):
-        from .grpc import GrpcWire
-
+        try:
+            from .grpc import GrpcWire
+        except ImportError as error:
+            raise ImportError(
+                f"grpc:// wants the Python package `{error.name}`: pip install 'headrace[server]', "
+                "or ask over http://",
+                name=error.name,
+            ) from error
         return GrpcWire(address)
     from .http import HttpWire
 

@@ -6,7 +6,6 @@ nearly as long as servers commonly allow.
 """
 
 import select
-import socket
 import ssl
 import threading
 import time
@@ -43,8 +42,6 @@ class Connections:
         connection = self._made(timeout)
         try:
             connection.connect()
-            # the head and the body of a request are two writes, of which the second would wait
-            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except BaseException:
             connection.close()
             raise

@@ -1,13 +1,15 @@
 """A pipeline of a server, called as one that is loaded here."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from ..asked import OPTIONS, names_of, request_id, request_parameters
+from ..compiler.plan import PipelinePlan
 from ..runtime.accept import require_results, show_signature
 from ..runtime.protocols.ext.sequence import named
 from ..runtime.protocols.inputs import Given
@@ -21,6 +23,8 @@ from .retry import Budget, Timing
 from .sequence import RemoteSequence
 from .threads import Threads
 from .wire import Asked, Cancellation, Failed, Model, Wire
+
+Result = TypeVar("Result")
 
 _KEPT = 32  # types of results for different `outputs`
 
@@ -36,10 +40,32 @@ class Link:
     timeout: float | None
 
 
+class Known:
+    """What a server has told of a pipeline; `served` is the version, empty where it is not told."""
+
+    def __init__(self, name: str, config: Mapping[str, Any]) -> None:  # Any: JSON
+        self.remote, self.served = Remote(remote_pipeline(config)), version_in(config)
+        self.plan = self.remote.pipeline
+        self.signature = show_signature(self.plan)
+        self.names = tuple(field.name for field in self.plan.results)
+        inputs = {parameter.field.name for parameter in self.plan.parameters}
+        self.own = inputs.intersection(OPTIONS)
+        self._name = name
+        self._made = {self.names: record_type(name, self.names)}
+
+    def record(self, wanted: tuple[str, ...], results: Mapping[str, Any]) -> Record:  # Any: values
+        """Return results as callers see them."""
+        made = self._made.get(wanted) or record_type(self._name, wanted)
+        if len(self._made) < _KEPT:
+            self._made[wanted] = made
+        return made(results[name] for name in wanted)
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call, checked: what is asked, the results that are wanted, and until when."""
 
+    known: Known
     asked: Asked
     wanted: tuple[str, ...]
     due: float | None
@@ -58,16 +84,27 @@ class RemotePipeline:
     is the input.
     """
 
-    def __init__(self, link: Link, model: Model, remote: Remote, served: str) -> None:
-        """`served` is the version that the server has told of; empty where it does not tell."""
-        self.__name__, self.served = model.name, served
-        self._remote, self._link, self._model = remote, link, model
+    def __init__(self, link: Link, model: Model) -> None:
+        """Ask the server what the pipeline takes and gives; raises Fault."""
+        self.__name__, self._link, self._model = model.name, link, model
         self.address, self.timing, self.threads = link.wire.address, link.timing, link.threads
-        plan = self.plan = remote.pipeline
-        self._names = tuple(field.name for field in plan.results)
-        self._made = {self._names: record_type(self.__name__, self._names)}
-        self._own = {parameter.field.name for parameter in plan.parameters}.intersection(OPTIONS)
-        self.__doc__ = self.signature = show_signature(plan)
+        self._known = self._learned()
+        self._outdated = False
+        self.__doc__ = self.signature
+
+    @property
+    def plan(self) -> PipelinePlan:
+        """What it takes and gives; its body is empty."""
+        return self._known.plan
+
+    @property
+    def signature(self) -> str:
+        return self._known.signature
+
+    @property
+    def served(self) -> str:
+        """The version that the server has told of; empty where it does not tell."""
+        return self._known.served
 
     def __call__(self, /, **said: Any) -> Record:  # Any: inputs and options
         """Ask the server; raises Fault, and RequestError when the inputs do not fit."""
@@ -117,11 +154,14 @@ class RemotePipeline:
 
     def version(self, number: int | str) -> "RemotePipeline":
         """Return the pipeline in one version of those that are served."""
-        return pipeline_of(self._link, Model(self.__name__, str(number)))
+        return RemotePipeline(self._link, Model(self.__name__, str(number)))
 
     def call_of(self, said: dict[str, Any], *, stream: bool = False) -> Call:  # Any: as in a call
         """Return a call, checked as the engine would."""
-        plan, own = self.plan, self._own
+        if self._outdated:
+            self._known, self._outdated = self._learned(), False
+        known = self._known
+        plan, own = known.plan, known.own
         options = {one: said.pop(one, None) for one in OPTIONS if one not in own}
         if options.get("trace"):
             raise Fault(
@@ -141,79 +181,78 @@ class RemotePipeline:
             parameters["priority"] = priority
         asked = Asked(
             self._model,
-            self._remote.tensors(said),
+            known.remote.tensors(said),
             None if plan.stream else wanted,
             parameters,
             request_id(options.get("id")),
         )
         timeout = self._link.timeout if timeout is None else timeout
         due = None if timeout is None else self.timing.now() + timeout
-        return Call(asked, wanted or self._names, due)
+        return Call(known, asked, known.names if wanted is None else wanted, due)
 
     def answer(self, call: Call, cancellation: Cancellation | None) -> Record:
         """Return the answer; all of a stream together."""
-        if self.plan.stream:
+        known = call.known
+        if known.plan.stream:
             ended = cancellation or Cancellation()
             found = [*self.records(call, ended)]
-            columns = ([record[i] for record in found] for i in range(len(self._names)))
-            return self._made[self._names](columns)
+            whole = {name: [one[i] for one in found] for i, name in enumerate(known.names)}
+            return known.record(call.wanted, whole)
         wire = self._link.wire
-        tensors = attempted(
-            lambda seconds: wire.infer(call.asked, seconds, cancellation),
-            self.address,
-            self._link.budget,
-            self.timing,
-            call.due,
-            cancellation,
-        )
-        results = self._remote.results(tensors)
-        return self._record(call, results)
-
-    def records(self, call: Call, cancellation: Cancellation) -> Iterator[Record]:
-        """Return the records of a stream, which begins when the first is asked for."""
-        wire = self._link.wire
-        try:
-            first, rest = attempted(
-                lambda seconds: _begun(wire.stream(call.asked, seconds, cancellation)),
-                self.address,
-                self._link.budget,
-                self.timing,
+        with self._doubting():
+            tensors = self._attempted(
+                lambda seconds: wire.infer(call.asked, seconds, cancellation),
                 call.due,
                 cancellation,
             )
-            if first is None:
-                return
-            yield self._record(call, self._remote.results(first))
-            for tensors in rest:
-                yield self._record(call, self._remote.results(tensors))
+            return known.record(call.wanted, known.remote.results(tensors))
+
+    def records(self, call: Call, cancellation: Cancellation) -> Iterator[Record]:
+        """Return the records of a stream, which begins when the first is asked for."""
+        wire, known = self._link.wire, call.known
+        try:
+            with self._doubting():
+                first, rest = self._attempted(
+                    lambda seconds: _begun(wire.stream(call.asked, seconds, cancellation)),
+                    call.due,
+                    cancellation,
+                )
+                if first is None:
+                    return
+                yield known.record(call.wanted, known.remote.results(first))
+                for tensors in rest:
+                    yield known.record(call.wanted, known.remote.results(tensors))
         except Failed as failed:
             raise failed.fault from None
         finally:
             cancellation.cancel()
 
-    def _record(self, call: Call, results: Mapping[str, Any]) -> Record:  # Any: as in a Record
-        wanted = call.wanted
-        made = self._made.get(wanted) or record_type(self.__name__, wanted)
-        if len(self._made) < _KEPT:
-            self._made[wanted] = made
-        return made(results[name] for name in wanted)
+    @contextmanager
+    def _doubting(self) -> Generator[None]:
+        """Ask anew before the next call when the server refuses what has been checked, or answers
+        what was not expected: it may serve another version by now."""
+        try:
+            yield
+        except Fault as fault:
+            self._outdated |= isinstance(fault, RequestError) or fault.code is Code.UNSUPPORTED
+            raise
+
+    def _learned(self) -> Known:
+        link = self._link
+        due = None if link.timeout is None else link.timing.now() + link.timeout
+        config = self._attempted(lambda left: link.wire.config(self._model, left), due, None)
+        return Known(self.__name__, config)
+
+    def _attempted(
+        self,
+        attempt: Callable[[float | None], Result],
+        due: float | None,
+        cancellation: Cancellation | None,
+    ) -> Result:
+        return attempted(attempt, self.address, self._link.budget, self.timing, due, cancellation)
 
     def __repr__(self) -> str:
         return f"<pipeline {self.signature} of {self.address}>"
-
-
-def pipeline_of(link: Link, model: Model) -> RemotePipeline:
-    """Ask the server what a pipeline takes and gives; raises Fault."""
-    due = None if link.timeout is None else link.timing.now() + link.timeout
-    config = attempted(
-        lambda seconds: link.wire.config(model, seconds),
-        link.wire.address,
-        link.budget,
-        link.timing,
-        due,
-        None,
-    )
-    return RemotePipeline(link, model, Remote(remote_pipeline(config)), version_in(config))
 
 
 def _begun(
