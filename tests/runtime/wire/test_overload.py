@@ -63,7 +63,7 @@ def test_our_client_is_told_too(full: Server, scheme: str, seconds: float) -> No
         pytest.raises(Fault, match="memory set aside") as caught,
     ):
         client.wait(path="six bytes")
-    assert caught.value.code is Code.UNAVAILABLE
+    assert caught.value.code is Code.OVERLOADED
     assert caught.value.retry_after == seconds
 
 
