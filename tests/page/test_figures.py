@@ -1,6 +1,8 @@
 """What a plan looks like and what its stages do: the counts are those of the calls."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,12 +12,15 @@ import headrace
 from headrace.compiler.plan import Plan
 from headrace.runtime.engine import EngineConfig
 from headrace.runtime.repository.repository import Repository
+from headrace.runtime.request import Request
 from headrace.runtime.server import Server, serve
 from headrace.runtime.server_config import ServerConfig
+from tests.runtime.wire.conftest import eventually
 
 SOURCE = """
 fn halve(x: f32) -> (y: f32) = python "stages.py:halve"
 fn must(x: f32) -> (y: f32) = python "stages.py:must"
+fn hold(gate: string) -> (y: string) = python "stages.py:hold"
 
 pipeline half(x: f32, least: f32 = 0.5) -> (y: f32, z: f32) {
     y = if x > least { halve(x) } else { x }
@@ -24,6 +29,15 @@ pipeline half(x: f32, least: f32 = 0.5) -> (y: f32, z: f32) {
 
 pipeline other(x: f32) -> (y: f32) {
     return y = halve(x)
+}
+
+pipeline gated(gate: string) -> (y: string) {
+    return y = hold(gate)
+}
+
+schedule gated on "default" {
+    resources { key = 1 }
+    hold { resources { key = 1 } }
 }
 """
 
@@ -36,6 +50,11 @@ def must(x):
     if x == 0:
         raise ValueError("x is 0")
     return x
+
+
+def hold(gate):
+    with open(gate) as opened:
+        return opened.read()
 """
 
 
@@ -49,7 +68,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 @pytest.fixture
 def repository(plan: Plan) -> Iterator[Repository]:
-    repository = Repository(EngineConfig(workers=1))
+    repository = Repository(EngineConfig(workers=4))
     repository.load("half", plan)
     yield repository
     repository.close()
@@ -93,6 +112,27 @@ def test_figures_are_of_the_stages_that_a_pipeline_runs(server: Server) -> None:
     assert ask(server, "other/stages")["stages"][0]["latest"]["p95_ns"] is None
 
 
+def test_rows_that_wait_for_a_stage_are_those_in_its_queue(
+    server: Server, repository: Repository, tmp_path: Path
+) -> None:
+    gates = [tmp_path / f"gate{number}" for number in range(3)]
+    for gate in gates:
+        os.mkfifo(gate)
+    engine = repository.engines[0]
+    asked = [engine.submit(Request("gated", {"gate": str(gate)})) for gate in gates]
+
+    def waits(rows: int, under_way: int) -> bool:
+        figures = ask(server, "gated/stages")
+        flying = figures["requests"]["in_flight"]
+        return (figures["stages"][0]["waiting"], flying) == (rows, under_way)
+
+    eventually(lambda: waits(2, 3))
+    for gate in gates:  # each is opened by the one request that has come to it
+        gate.write_text("done")
+    assert [one.result().outputs["y"] for one in asked] == ["done"] * 3
+    eventually(lambda: waits(0, 0))
+
+
 def test_each_stage_of_the_figures_stands_on_a_card_of_the_plan(server: Server) -> None:
     drawn = ask(server, "half/plan")
     cards: list[Any] = []  # Any: JSON
@@ -112,7 +152,7 @@ def test_each_stage_of_the_figures_stands_on_a_card_of_the_plan(server: Server) 
 
 
 def test_a_version_that_is_loaded_anew_begins_at_nothing(
-    server: Server, repository: Repository, tmp_path: Any
+    server: Server, repository: Repository, tmp_path: Path
 ) -> None:
     call(server, 1.0)
     before = ask(server, "half/plan")

@@ -1,8 +1,10 @@
 """The page in a browser, as people and screen readers meet it."""
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -139,8 +141,14 @@ def test_a_page_is_uploaded_and_its_text_read(window: Browser, server: Server) -
     window.until(FIGURE, "read", 8, "12")
     cards = "return [...document.querySelectorAll('#plan .card .title')].map((t) => t.textContent)"
     assert {"photo", "detectcpu", "readcpu", "box"} <= set(window.run(cards))
-    assert "--data-binary" in window.run("return document.querySelector('.snippet').textContent")
     assert window.complaints() == []
+    texts = "return [...document.querySelectorAll('.snippet code')].map((code) => code.textContent)"
+    curl, python = window.run(texts)
+    for command in (["bash", "-c", curl], [sys.executable, "-c", python]):
+        told = subprocess.run(
+            command, cwd=EXAMPLES / "ocr" / "pages", capture_output=True, text=True, check=True
+        )
+        assert "Day return EUR 19.90" in told.stdout
 
 
 def test_what_a_stage_gives_is_text_and_never_markup(window: Browser, server: Server) -> None:
@@ -198,8 +206,6 @@ def test_a_sequence_goes_on_until_it_is_ended(window: Browser, server: Server) -
 
 
 def test_a_call_is_cancelled(window: Browser, server: Server, tmp_path: Path) -> None:
-    import os
-
     os.mkfifo(tmp_path / "gate")
     look_at(window, server, "slow", "gate")
     window.type("#input-gate", str(tmp_path / "gate"))
