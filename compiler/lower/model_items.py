@@ -40,15 +40,15 @@ class Found:
 
 def read_model(item: ast.Model, file: File, session: Session) -> Entity:
     """Return the model an item declares, `Mistaken` after a mistake in it."""
+    if item.backend.text == ONNX:
+        return _read(item, file, session) or Mistaken()  # one whose file is missing is none yet
     before = session.problems.errors
-    entity = _of_kind(item, file, session)
+    entity = _of_other_kind(item, file, session)
     return entity if session.problems.errors == before else Mistaken()
 
 
-def _of_kind(item: ast.Model, file: File, session: Session) -> Entity:
+def _of_other_kind(item: ast.Model, file: File, session: Session) -> Entity:
     name = item.backend.text
-    if name == ONNX:
-        return _read(item, file, session) or Mistaken()
     if name == "python":
         return read_python_model(item, file, session)
     kind = kind_of(name)
