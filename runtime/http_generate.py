@@ -97,8 +97,7 @@ class _EventResponse(StreamingResponse):
     async def _events(self, found: list[bytes], request_id: str) -> AsyncIterator[bytes]:
         try:
             while found:
-                for one in found:
-                    yield _event(one)
+                yield b"".join(map(_event, found))
                 found = await self._reader.take()
         except Fault as fault:
             yield _event(error_body(explain(fault, request_id).message))

@@ -27,7 +27,8 @@ def gathered(names: Sequence[str], emitted: Sequence[dict[str, Item]]) -> dict[s
 class Stream(Generic[Result]):
     """The receiver of a stream's responses: `emit`, `give` and `fail` are the engine's side.
 
-    `notify` is called, by whatever thread, when there is something to take; it must not block.
+    `notify` is called, by whatever thread, when there is something to take again after all was
+    taken, and when it is over; it must not block.
     """
 
     def __init__(
@@ -54,7 +55,8 @@ class Stream(Generic[Result]):
             self._waiting.append(made)
             full = len(self._waiting) >= ROOM
             self._parked = full and self._waits
-            self._notify()
+            if len(self._waiting) == 1:  # else its reader was told, and has not come yet
+                self._notify()
         if full and not self._parked:
             raise unread()
         return not full
