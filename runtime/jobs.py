@@ -181,6 +181,13 @@ def _parts(stage: Stage, work: Work) -> list[Part]:
     return stage.split(work.columns, work.group.count)
 
 
+class Concluded(NamedTuple):
+    """The last work of a request, and its results by name."""
+
+    ticket: Ticket
+    outputs: dict[str, Item]
+
+
 RunBatch: TypeAlias = Callable[[Stage, Batch[Ticket], Tally, float], list[Delivery]]
 
 
@@ -189,6 +196,26 @@ def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> l
     if any(piece.entry.owner.task.turn is not None for piece in batch.slices):
         return _run_held(stage, batch, tally, now)
     return _run_all(stage, batch, tally, now)
+
+
+def conclude(deliveries: Sequence[Delivery]) -> tuple[list[Concluded], list[Delivery]]:
+    """Return what ends requests, with what answers them, and the deliveries that do not: of those
+    who go on, who have failed, and who wait for more rows."""
+    ended: list[Concluded] = []
+    others: list[Delivery] = []
+    for delivery in deliveries:
+        ticket, rows, outcome = delivery
+        task = ticket.task
+        whole = task.ends and len(rows) == ticket.work.group.count
+        if not whole or isinstance(outcome, Fault):
+            others.append(delivery)
+            continue
+        try:
+            ended.append(Concluded(ticket, present(task.presenters, outcome)))
+        except Exception as error:
+            fault = own_fault(error, task.pipeline.plan.name)
+            others.append(Delivery(ticket, rows, fault))
+    return ended, others
 
 
 def _run_held(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:

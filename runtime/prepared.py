@@ -174,8 +174,11 @@ class Prepared:
         own = now + self.plan.deadline
         return own if given is None else min(own, given)
 
-    def measured(self, seconds: float) -> None:
-        """Take one more request into the running mean."""
+    def measured(self, seconds: float | None) -> None:
+        """Take one more request that was answered into the running mean; None where it is not known
+        how long it has computed."""
+        if seconds is None:
+            return
         average = self.average = running_mean(self.average, seconds)
         alone = not self.queued and self.sequences is None and not self._caches
         self.cheap = alone and average < CHEAP_SECONDS

@@ -25,7 +25,7 @@ from .company import Company, reaches
 from .flow import Fork
 from .forecast import START
 from .foresight import Foresight
-from .jobs import Ended, Reached
+from .jobs import Concluded, Ended, Reached
 from .line import Rank
 from .prepared import Prepared
 from .request import Fault
@@ -262,6 +262,17 @@ class Scheduler:
         self._queues.leave(run.queue)
         for delivery in deliveries:
             self.strands.deliver(delivery, now)
+
+    def concluded(self, ended: Sequence[Concluded], now: float) -> list[Answer]:
+        """Take what batches have ended; return the requests that are to be answered."""
+        answers: list[Answer] = []
+        for ticket, outputs in ended:
+            task = ticket.task
+            if task.ticket is ticket:  # else it has been taken out meanwhile
+                task.ticket = None
+                if self.finish(task, now, succeeded=True):
+                    answers.append((task, outputs))
+        return answers
 
     def next_job(self, now: float) -> Job | None:
         """Take the next thing to do; None when there is none at this moment."""

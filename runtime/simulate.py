@@ -16,7 +16,7 @@ from ..stdlib.op import Item
 from .admission import Intake
 from .devices.device import Device
 from .inline import Inline, answer_in_turn
-from .jobs import Reached, go_on
+from .jobs import Reached, conclude, go_on
 from .load import LoadConfig, Stages
 from .metrics import Metrics, Snapshot
 from .observe.batches import run_watched_batch
@@ -169,6 +169,8 @@ class Simulation:
         )
         outcome.task = task
         task.opens = opens(task, block.opening)
+        one = block.only is not None and turn is None and not pipeline.plan.stream
+        task.ends = self._handfuls and one
         if self._handfuls and task.opens:
             open_walk(task)
         refusal = self._admit(task)
@@ -291,7 +293,10 @@ class Simulation:
         self._later(seconds, lambda: self._advanced(steps))
 
     def _ran(self, job: Run, deliveries: Sequence[Delivery]) -> None:
-        self._scheduler.ran(job, deliveries, self.now)
+        ended, others = conclude(deliveries)
+        self._scheduler.ran(job, others, self.now)
+        for task, outputs in self._scheduler.concluded(ended, self.now):
+            self._tell(task, outputs)
 
     def _later(self, seconds: float, finish: Callable[[], None]) -> None:
         self._busy.append(_Busy(self.now + seconds, finish))
@@ -316,7 +321,7 @@ class Simulation:
         if isinstance(outcome, Fault):
             task.pipeline.failed(outcome)
         else:
-            task.pipeline.measured(task.busy)
+            task.pipeline.measured(None if task.reached_queue else task.busy)
         receiver = task.answer
         if isinstance(receiver, Outcome):
             receiver.at = self.now

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 from ..stdlib.op import Item
-from .metrics import PipelineCell
 from .accept import Presenter
 from .flow import Flow, Work
 from .forecast import START
+from .metrics import PipelineCell
 from .prepared import Prepared
 from .queue_policy import level_of
 from .request import Fault
@@ -56,9 +56,9 @@ class Task(Waiter):
     `begun` when a request with a deadline went on from each place. `asked` is the priority that the
     caller asked for, or the pipeline's default; `level` what comes of it in the pipeline's line.
     `size` are the bytes of its inputs; `waited` the seconds before it was started; `rows` is how
-    many it has. Where it `opens` the thread that brings it may go as far as its first stage, and
-    has then `opened` it with this. With a `turn` in a sequence, `left` is what its flow has given
-    for the states."""
+    many it has. It `ends` with the first work that it asks for, whose results are its own. Where it
+    `opens` the thread that brings it may go as far as its first stage, and has `opened` it then
+    with this. With a `turn` in a sequence, `left` is what its flow has given for the states."""
 
     __slots__ = (
         "admitted",
@@ -68,6 +68,7 @@ class Task(Waiter):
         "deadline",
         "emitted",
         "emitted_at",
+        "ends",
         "left",
         "level",
         "limited",
@@ -110,7 +111,7 @@ class Task(Waiter):
         self.begun: dict[int, float] | None = None if self.deadline is None else {}
         self.started = self.reached_queue = False
         self.turn, self.rows = turn, 1
-        self.opens = False
+        self.opens = self.ends = False
         self.emitted, self.emitted_at = 0, admitted
         self.opened: Ticket | Fault | None = None
         self.pauses = 0  # how often it has waited for its reader, less how often he has made room

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Final
 
 from ..stdlib.op import Item
-from .jobs import Reached, RunBatch, advance, go_on, run_batch
+from .jobs import Reached, RunBatch, advance, conclude, go_on, run_batch
 from .metrics import Metrics, Tally
 from .request import Code, Fault
 from .scheduler import Answer, GoOn, Job, Run, Scheduler, Start
@@ -291,9 +291,13 @@ class Workers:
         """Do a job; return how many requests have got their answers."""
         if isinstance(job, Run):
             deliveries = self.run_batch(job.queue.stage, job.batch, tally, self._clock())
+            ended, others = conclude(deliveries)
             with self._lock:
-                self._scheduler.ran(job, deliveries, self._clock())
-            return 0
+                now = self._clock()
+                self._scheduler.ran(job, others, now)
+                answers = self._scheduler.concluded(ended, now)
+            self._answer(answers, tally, now)
+            return len(answers)
         if isinstance(job, GoOn):
             return self._advanced(go_on(job.resumes, tally, self._clock, self), tally)
         if isinstance(job, Start):
@@ -406,4 +410,5 @@ def count_outcome(tally: Tally, task: Task, outcome: "dict[str, Item] | Fault", 
     cell.last = perf_counter()
     if task.rows != 1:
         cell.count_rows(task.rows, now - task.admitted)
-    task.pipeline.measured(task.busy)
+    # of one that has waited for others it is not known how long it computes
+    task.pipeline.measured(None if task.reached_queue else task.busy)

@@ -56,7 +56,7 @@ class Watched(Prepared):
         self._recording.line_up()
         return _begun(flow, self._recording)
 
-    def measured(self, seconds: float) -> None:
+    def measured(self, seconds: float | None) -> None:
         """Note that it was answered. How long that took is no measure of others."""
         del seconds
         self._recording.end()
