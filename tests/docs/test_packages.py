@@ -18,6 +18,7 @@ PACKAGES = (
     "headrace.runtime.devices",
     "headrace.runtime.devices.simulation",
     "headrace.runtime.grpc",
+    "headrace.runtime.page",
     "headrace.runtime.protocols",
     "headrace.runtime.protocols.ext",
     "headrace.runtime.repository",
