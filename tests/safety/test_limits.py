@@ -13,9 +13,10 @@ from headrace.cli import main
 from headrace.runtime.access import Access
 from headrace.runtime.engine import EngineConfig
 from headrace.runtime.http_body import whole_body
+from headrace.runtime.protocols.forwarding import read_pattern, with_headers
 from headrace.runtime.protocols.limits import CallerLimits, Limits
 from headrace.runtime.repository.repository import Repository
-from headrace.runtime.request import Fault
+from headrace.runtime.request import Fault, Request
 from headrace.runtime.server_config import ServerConfig
 from headrace.runtime.service import Service
 from tests.safety.hosted import GOOD, INFER, Hosted, closed_after, hosting, post
@@ -85,6 +86,23 @@ def test_a_limit_that_is_none_is_told(
 ) -> None:
     assert main(["run", pipe, "--limit", word, "--print-config"]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+", "(a|a)*b", "((a*)*)*", "(?:a?){1,90}b", "(x-[a-z]+)*", "(?=(a+)+b)a"]
+)
+def test_a_pattern_that_may_never_end_is_refused(
+    pipe: str, capsys: pytest.CaptureFixture[str], pattern: str
+) -> None:
+    assert main(["run", pipe, "--forward-headers", pattern, "--print-config"]) == 2
+    assert "may never end" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pattern", ["x-.*", "x-(team|user)-[a-z0-9-]+", "(x-)?a", "([a-z]{4}){2}"])
+def test_a_pattern_that_ends_is_taken(pattern: str) -> None:
+    assert read_pattern(pattern).pattern == pattern
+    request = Request("p", {}, parameters={"a": 1})
+    assert with_headers(request, {"x-" + "a" * 60_000: "y"}, read_pattern(pattern)) is request
 
 
 def over_body(hosted: Hosted) -> int:

@@ -113,10 +113,12 @@ def check_labels(config: "ServerConfig", repository: "Repository") -> None:
 
 
 def _pattern(text: str) -> "re.Pattern[str]":
+    from ..runtime.protocols.forwarding import read_pattern
+
     try:
-        return re.compile(text)
-    except re.error as error:
-        raise ArgumentTypeError(f"`{text}` is no pattern: {error}") from None
+        return read_pattern(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def _labels(text: str) -> tuple[str, str, Path]:
