@@ -160,7 +160,7 @@ def limits(figures: Iterable[Figure]) -> list[tuple[str, bool]]:
 
 
 def main() -> None:
-    parser = options("Requests a second and CPU a request beside other servers.", rounds=3)
+    parser = options("Requests a second and CPU a request beside other servers.", rounds=2)
     parser.add_argument("--only", default="", help="subjects with this in their name")
     parser.add_argument("--server", action="append", help="ours and these; default all")
     given = parser.parse_args()
