@@ -139,7 +139,11 @@ def repeat(server: Server) -> Iterator[Any]:
     module: Any = tritonclient.grpc
     found: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
     with module.InferenceServerClient(str(server.addresses.grpc)) as triton:
-        triton.start_stream(lambda result, error: found.put((result, error)))
+
+        def take(result: Any, error: Any) -> None:
+            found.put((result, error))
+
+        triton.start_stream(take)
 
         def ask(*outputs: Any) -> SimpleQueue[tuple[Any, Any]]:
             given = (("IN", [7, 8, 9], "INT32"), ("DELAY", [0, 0, 0], "UINT32"))

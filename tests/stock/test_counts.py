@@ -91,7 +91,7 @@ def test_all_that_is_told_agrees_with_the_calls_made(server: Server, tmp_path: P
     assert told.over_http() == expected
     assert told.over_grpc() == expected
     assert told.in_metrics() == {name: as_metrics(one) for name, one in calls.items()}
-    assert told.executions("fail") == calls["fail"].rows[1] + calls["fail"].failed["BACKEND"]
+    assert told.executions("fail") == calls["fail"].rows[1]  # those that came to an end
 
 
 def ask(client: Stock, model: str, *tensors: tuple[str, str, Any], **options: Any) -> None:
@@ -170,7 +170,11 @@ def streamed(server: Server, calls: Ledger) -> None:
     module: Any = tritonclient.grpc
     found: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
     with module.InferenceServerClient(str(server.addresses.grpc)) as client:
-        client.start_stream(lambda result, error: found.put((result, error)))
+
+        def take(result: Any, error: Any) -> None:
+            found.put((result, error))
+
+        client.start_stream(take)
         for value in STREAMS:
             client.async_stream_infer(
                 "count", [most(module, value)], enable_empty_final_response=True
@@ -212,8 +216,12 @@ def cancelled(server: Server, kind: str, gate: Gate) -> None:
         given = module.InferInput("path", [1], "BYTES")
         given.set_data_from_numpy(path)
         ends: SimpleQueue[Any] = SimpleQueue()
+
+        def take(result: Any, error: Any) -> None:  # noqa: ARG001 the client calls it so
+            ends.put(error)
+
         with module.InferenceServerClient(str(server.addresses.grpc)) as client:
-            call = client.async_infer("wait", [given], lambda **ended: ends.put(ended["error"]))
+            call = client.async_infer("wait", [given], take)
             gate.entered()
             call.cancel()
             assert ends.get(timeout=20) is not None
