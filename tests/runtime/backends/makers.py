@@ -31,7 +31,8 @@ HEADER = Path(str(headrace.__file__)).parent / "runtime" / "backends"
 class Maker:
     """`same` and `pair` write a model into a folder and return what stands behind `model m =`;
     `junk` writes what is no model. `needs` are modules or programs without which it is skipped.
-    `lacks` are the dtypes that the library has not; `schedule` is put into the stage's settings."""
+    `lacks` are the dtypes that the library has not, `tries` those worth a test of their own;
+    `schedule` is put into the stage's settings."""
 
     name: str
     same: Callable[[Path, DType], str]
@@ -42,6 +43,7 @@ class Maker:
     schedule: str = ""
     library: str = ""  # whose version says what was tried
     slow: bool = False
+    tries: frozenset[DType] = frozenset(DType)
 
     def missing(self) -> str | None:
         """Return the reason to skip it, None where all is there."""
@@ -148,8 +150,15 @@ def build(source: Path, target: Path) -> None:
     subprocess.run([*command, f"-I{HEADER}", str(source), "-o", str(target)], check=True)
 
 
+@cache
+def _library() -> bytes:
+    with TemporaryDirectory() as folder:
+        build(NATIVE, Path(folder) / "m.so")
+        return (Path(folder) / "m.so").read_bytes()
+
+
 def _native(folder: Path, symbol: str) -> str:
-    build(NATIVE, folder / "m.so")
+    (folder / "m.so").write_bytes(_library())
     return f'native "m.so:{symbol}"'
 
 
@@ -320,6 +329,9 @@ class Servers:
         return f'remote "{scheme}://{address}/served"'
 
 
+ON_THE_WIRE = frozenset({DType.BOOL, DType.U8, DType.I64, DType.BF16, DType.F16, *TEXT})
+
+
 def remote_makers(scheme: str, servers: Servers) -> Maker:
     def same(folder: Path, dtype: DType) -> str:
         if dtype in TEXT:
@@ -332,8 +344,9 @@ def remote_makers(scheme: str, servers: Servers) -> Maker:
         return servers.serve(folder, onnx_pair(folder), PAIR, scheme)
 
     return Maker(
-        f"remote {scheme}", same, pair, None, ("grpc", "onnxruntime"), frozenset(), library="grpcio"
-    )
+        f"remote {scheme}", same, pair, None, ("grpc", "onnxruntime"), frozenset(),
+        library="grpcio", slow=True, tries=ON_THE_WIRE,
+    )  # fmt: skip
 
 
 def makers(servers: Servers) -> Iterator[Maker]:
@@ -345,11 +358,12 @@ def makers(servers: Servers) -> Iterator[Maker]:
     )
     yield Maker(
         "onnx on openvino", onnx_same, onnx_pair, None, ("openvino",), frozenset(TEXT),
-        "backend = openvino", "openvino",
+        "backend = openvino", "openvino", slow=True,
     )  # fmt: skip
     yield Maker(
-        "openvino", openvino_same, openvino_pair, openvino_junk, ("openvino",), library="openvino"
-    )
+        "openvino", openvino_same, openvino_pair, openvino_junk, ("openvino",), library="openvino",
+        slow=True,
+    )  # fmt: skip
     yield Maker("python", python_same, python_pair, python_junk, (), frozenset(), library="")
     yield Maker(
         "native", lambda folder, _: _native(folder, "same"), lambda folder: _native(folder, "pair"),

@@ -46,7 +46,7 @@ def _dtypes(maker: Maker) -> str:
     if len(maker.lacks) == len(DType):
         return "as the others of its library"
     for one in DType:
-        if one not in maker.lacks:
+        if one not in maker.lacks and one in maker.tries:
             with tempfile.TemporaryDirectory() as folder:
                 dtype(maker, Path(folder), one)
     lacking = [one.value for one in DType if one in maker.lacks]
