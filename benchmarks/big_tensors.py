@@ -23,7 +23,8 @@ from tritonclient.utils import shared_memory
 from wire_calls import GrpcCall, HttpCall, grpc_infer, http_infer
 from wire_load import check, time_grpc
 from wire_models import BIG, Asked, asked, write_models
-from wire_peers import Server, serving
+from wire_peers import serving
+from wire_process import Server
 
 Call = HttpCall | GrpcCall
 MB = 1_000_000

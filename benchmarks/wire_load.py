@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wire_calls import GrpcCall, HttpCall
-from wire_peers import Server
+from wire_process import Server
 
 _SECONDS = 1
 _SCRIPT = """

@@ -7,7 +7,6 @@ README.md; one that is not installed is skipped, and `serving` says so.
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -15,93 +14,20 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from wire_models import SIDE, WIDTH
+from wire_process import Server, free_port, started
 
 HERE = Path(__file__).parent
 PEERS = Path(os.environ.get("WIRE_PEERS", "/opt/peers"))
-_TICKS = os.sysconf("SC_CLK_TCK")
 _START = 60.0  # seconds that a server has to get ready
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server that is ready. An address is host:port, None where it does not serve that.
-    `binary` says whether its HTTP knows binary data."""
-
-    name: str
-    version: str
-    pid: int
-    http: str | None
-    grpc: str | None
-    binary: bool = True
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU time of the process and all its descendants so far."""
-        return sum(_cpu_seconds(pid) for pid in _tree(self.pid))
-
-    def memory(self, *, reset: bool = False) -> int:
-        """Return how many bytes all of them had in memory at most, each at its time, since the last
-        reset."""
-        return sum(_memory(pid, reset) for pid in _tree(self.pid))
 
 
 class Missing(Exception):
     """A peer that is not installed."""
-
-
-def _tree(pid: int) -> list[int]:
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            children = (task / "children").read_text().split()
-        except FileNotFoundError:  # a thread that has ended meanwhile
-            continue
-        for child in children:
-            found += _tree(int(child))
-    return found
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _memory(pid: int, reset: bool) -> int:
-    if reset:
-        Path(f"/proc/{pid}/clear_refs").write_text("5")
-    told = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(told[1]) * 1024 if told is not None else 0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
-
-
-@contextmanager
-def started(
-    command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
-) -> Generator[subprocess.Popen[str], None, None]:
-    """Run a command until the block is left; what it prints to stderr goes to a file."""
-    env = None if environment is None else {**os.environ, **environment}
-    with (
-        log.open("w") as errors,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env
-        ) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 NATIVE = "headrace, native"

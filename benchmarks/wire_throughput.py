@@ -23,7 +23,8 @@ from harness import duration, keep, options
 from wire_calls import GrpcCall, HttpCall
 from wire_load import Load, check, drive
 from wire_models import EMITTED, asked, write_models
-from wire_peers import NATIVE, Server, serving
+from wire_peers import NATIVE, serving
+from wire_process import Server
 
 LIMITS = (
     ("tiny, http, 32", "headrace", "bare uvicorn", "rate", 0.85),
