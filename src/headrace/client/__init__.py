@@ -4,10 +4,11 @@
     page = client.ocr(photo=jpeg)
 
 In the order in which a call meets them: `client.py` is a server, `address.py` where it is;
-`pipeline.py` one of its pipelines, `sequence.py` requests that belong together, with `turns.py`;
-`threads.py` those that wait for what was submitted; `calls.py` takes a request to its answer, and
-`retry.py` says what is sent again; `wire.py` is the seam to what carries a request; `grpc.py` and
-`http.py`, with `connections.py`, carry it.
+`pipeline.py` one of its pipelines, of which `known.py` is what the server has told; `sequence.py`
+requests that belong together, with `turns.py`; `threads.py` those that wait for what was submitted;
+`calls.py` takes a request to its answer, and `retry.py` says what is sent again; `wire.py` is the
+seam to what carries a request; `grpc.py` and `http.py`, with `connections.py` and an `exchange.py`
+on one of them, carry it.
 """
 
 from .address import Tls

@@ -1,10 +1,8 @@
 """A client's requests over HTTP."""
 
 import json
-import socket
 from collections.abc import Iterator, Mapping, Sequence
-from email.message import Message
-from http.client import HTTPConnection, HTTPException, HTTPResponse, parse_headers
+from http.client import HTTPResponse
 from time import monotonic
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +13,8 @@ from ..runtime.protocols.raw import write_raw
 from ..runtime.request import Code, Fault
 from .address import Address
 from .connections import Connections
-from .wire import Asked, Cancellation, Failed, Model, cancelled, late, lost, unreached
+from .exchange import Exchange
+from .wire import Asked, Cancellation, Failed, Model, late, unreached
 
 _LENGTH = "Inference-Header-Content-Length"
 _PARTS = "multipart/mixed"
@@ -104,7 +103,7 @@ class HttpWire:
         headers: Mapping[str, str],
         timeout: float | None,
         cancellation: Cancellation | None,
-    ) -> "_Exchange":
+    ) -> Exchange:
         until = None if timeout is None else monotonic() + timeout + _GRACE
         try:
             connection = self._connections.take(timeout)
@@ -112,119 +111,9 @@ class HttpWire:
             raise late(self.address) from None
         except OSError as error:
             raise unreached(self.address, error) from None
-        exchange = _Exchange(self.address, connection, self._connections, until, cancellation)
+        exchange = Exchange(self.address, connection, self._connections, until, cancellation)
         exchange.send(verb, self._prefix + path, body, {**self._headers, **headers})
         return exchange
-
-
-class _Exchange:
-    """One request on a connection and what is answered, in `response`."""
-
-    response: HTTPResponse
-
-    def __init__(
-        self,
-        address: str,
-        connection: HTTPConnection,
-        connections: Connections,
-        until: float | None,
-        cancellation: Cancellation | None,
-    ) -> None:
-        self._address, self._connection, self._connections = address, connection, connections
-        self._until, self._cancellation = until, cancellation
-        # kept here, for the connection lets go of it when the answer is its last
-        self._socket = connection.sock
-        if cancellation is not None:
-            cancellation.attach(self._break)
-
-    def send(self, verb: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        try:
-            self._connection.request(verb, path, body, headers)
-        except TimeoutError:
-            raise self._over(late(self._address)) from None
-        except OSError as error:
-            self._answered_early(error)
-            return
-        try:
-            self._wait_no_longer()
-            self.response = self._connection.getresponse()
-        except (OSError, HTTPException) as error:
-            raise self._broken(error) from None
-
-    def _answered_early(self, error: OSError) -> None:
-        """Take the answer of a server that has not read the body to its end, as it does where that
-        is too large; without one it has run nothing, for it has not got the request."""
-        try:
-            self.response = self._connection.getresponse()
-        except (OSError, HTTPException):
-            raise self._over(unreached(self._address, error)) from None
-
-    def read(self) -> bytes:
-        """Return the whole body."""
-        try:
-            self._wait_no_longer()
-            return self.response.read()
-        except (OSError, HTTPException) as error:
-            raise self._broken(error) from None
-
-    def part(self) -> tuple[Message, bytes] | None:
-        """Return the headers and the body of the next part; None behind the last."""
-        try:
-            self._wait_no_longer()
-            line = self.response.readline().rstrip()
-            if line.startswith(b"--") and line.endswith(b"--"):
-                self.response.read()
-                return None
-            headers = parse_headers(self.response)
-            size = int(headers["Content-Length"])
-            content = self.response.read(size + 2)[:-2]
-        except (OSError, HTTPException) as error:
-            raise self._broken(error) from None
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise self._broken("the stream was cut off") from None
-        if len(content) != size:
-            raise self._broken("the stream was cut off")
-        return headers, content
-
-    def end(self) -> None:
-        """Keep the connection if the answer was read to its end, and close it otherwise."""
-        if self._cancellation is not None:
-            self._cancellation.attach(_nothing)
-        if self.response.isclosed() and not self._cancelled:
-            self._connections.give_back(self._connection)
-        else:
-            self._connection.close()
-
-    @property
-    def _cancelled(self) -> bool:
-        return self._cancellation is not None and self._cancellation.asked.is_set()
-
-    def _break(self) -> None:
-        """Wake whoever reads, in whatever thread; the server sees that nobody does any more."""
-        try:
-            self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return  # it is over already
-
-    def _wait_no_longer(self) -> None:
-        if self._until is None:
-            return
-        left = self._until - monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._socket.settimeout(left)
-
-    def _broken(self, error: object) -> Failed:
-        late_ = isinstance(error, TimeoutError)
-        return self._over(late(self._address) if late_ else lost(self._address, error))
-
-    def _over(self, failed: Failed) -> Failed:
-        self._connection.close()
-        return cancelled() if self._cancelled else failed
-
-
-def _nothing() -> None:
-    """Stand for what is over."""
 
 
 def _path(model: Model) -> str:

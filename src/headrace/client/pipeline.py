@@ -1,7 +1,7 @@
 """A pipeline of a server, called as one that is loaded here."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,23 +10,20 @@ from uuid import uuid4
 
 from ..asked import OPTIONS, names_of, request_id, request_parameters
 from ..compiler.plan import PipelinePlan
-from ..runtime.accept import require_results, show_signature
+from ..runtime.accept import require_results
 from ..runtime.protocols.ext.sequence import named
 from ..runtime.protocols.inputs import Given
-from ..runtime.protocols.remote import Remote, remote_pipeline
-from ..runtime.protocols.signature import version_in
-from ..runtime.record import Record, record_type
+from ..runtime.record import Record
 from ..runtime.request import Code, Fault, InSequence, RequestError
 from ..runtime.streams import require_stream
 from .calls import attempted
+from .known import Known
 from .retry import Budget, Timing
 from .sequence import RemoteSequence
 from .threads import Threads
 from .wire import Asked, Cancellation, Failed, Model, Wire
 
 Result = TypeVar("Result")
-
-_KEPT = 32  # types of results for different `outputs`
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +35,6 @@ class Link:
     timing: Timing
     threads: Threads
     timeout: float | None
-
-
-class Known:
-    """What a server has told of a pipeline; `served` is the version, empty where it is not told."""
-
-    def __init__(self, name: str, config: Mapping[str, Any]) -> None:  # Any: JSON
-        self.remote, self.served = Remote(remote_pipeline(config)), version_in(config)
-        self.plan = self.remote.pipeline
-        self.signature = show_signature(self.plan)
-        self.names = tuple(field.name for field in self.plan.results)
-        inputs = {parameter.field.name for parameter in self.plan.parameters}
-        self.own = inputs.intersection(OPTIONS)
-        self._name = name
-        self._made = {self.names: record_type(name, self.names)}
-
-    def record(self, wanted: tuple[str, ...], results: Mapping[str, Any]) -> Record:  # Any: values
-        """Return results as callers see them."""
-        made = self._made.get(wanted) or record_type(self._name, wanted)
-        if len(self._made) < _KEPT:
-            self._made[wanted] = made
-        return made(results[name] for name in wanted)
 
 
 @dataclass(frozen=True, slots=True)
