@@ -8,7 +8,9 @@ export async function callOnce(target, inputs, parameters, signal) {
   const { body, headers } = encodeRequest(inputs, parameters);
   const begin = performance.now();
   const response = await send(modelPath(target.name, target.version, "/infer"), {
-    body, headers, signal,
+    body,
+    headers,
+    signal,
   });
   return { ...(await decodeResponse(response)), milliseconds: performance.now() - begin };
 }
@@ -16,7 +18,9 @@ export async function callOnce(target, inputs, parameters, signal) {
 /** Yield what a stream emits, each as it comes; throws Refused for what goes wrong amid it. */
 export async function* callStream(target, inputs, parameters, signal) {
   const response = await send(modelPath(target.name, target.version, "/generate_stream"), {
-    body: plainBody(inputs, parameters), headers: JSON_TYPE, signal,
+    body: plainBody(inputs, parameters),
+    headers: JSON_TYPE,
+    signal,
   });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -25,12 +25,19 @@ function valueField(input) {
   const field = framed(input, id, control);
   field.read = () => {
     const text = control.value;
-    if (input.datatype !== "BYTES" && text.trim() === "" || text === "" && input.optional) {
+    if ((input.datatype !== "BYTES" && text.trim() === "") || (text === "" && input.optional)) {
       if (input.optional) return null;
       throw new FieldError(field, "a value is needed");
     }
-    const data = input.datatype === "BYTES" ? JSON.stringify(text) : literal(field, input, text.trim());
-    return { name: input.name, datatype: input.datatype, shape: [1], data: `[${data}]`, plain: data };
+    const data =
+      input.datatype === "BYTES" ? JSON.stringify(text) : literal(field, input, text.trim());
+    return {
+      name: input.name,
+      datatype: input.datatype,
+      shape: [1],
+      data: `[${data}]`,
+      plain: data,
+    };
   };
   return field;
 }
@@ -130,7 +137,10 @@ function fileField(input, rows) {
   field.files = [];
   field.take = (files) => {
     field.files = several ? [...files] : [...files].slice(0, 1);
-    say(shown, field.files.map((file) => `${file.name || "pasted"}, ${size(file.size)}`).join("; "));
+    say(
+      shown,
+      field.files.map((file) => `${file.name || "pasted"}, ${size(file.size)}`).join("; "),
+    );
     field.element.dispatchEvent(new Event("taken"));
   };
   control.addEventListener("change", () => {
@@ -151,7 +161,8 @@ function fileField(input, rows) {
       if (input.optional) return null;
       throw new FieldError(field, "a file is needed");
     }
-    const count = field.files.length, shape = input.shape.length > 1 ? [count, 1] : [count];
+    const count = field.files.length,
+      shape = input.shape.length > 1 ? [count, 1] : [count];
     return { name: input.name, datatype: "BYTES", shape, blobs: field.files };
   };
   return field;
@@ -159,13 +170,17 @@ function fileField(input, rows) {
 
 function size(bytes) {
   if (bytes < 1024) return `${bytes} bytes`;
-  return bytes < 1 << 20 ? `${Math.round(bytes / 1024)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
+  return bytes < 1 << 20
+    ? `${Math.round(bytes / 1024)} KiB`
+    : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
 }
 
 /** Return a field: its label, control, what goes into it, and room for what is wrong. */
 function framed(input, id, control, how = "") {
   const wrong = make("p", { id: `${id}-wrong`, className: "wrong", hidden: true });
-  const hint = [input.optional ? "may be left out" : "", how].filter((text) => text !== "").join("; ");
+  const hint = [input.optional ? "may be left out" : "", how]
+    .filter((text) => text !== "")
+    .join("; ");
   const hints = hint === "" ? null : make("span", { id: `${id}-hint`, className: "hint" }, hint);
   control.setAttribute("aria-describedby", `${hints === null ? "" : `${id}-hint `}${id}-wrong`);
   const label = make("label", { for: id }, input.name, " ", make("code", {}, input.type));

@@ -26,7 +26,8 @@ export class Form {
       this.#send();
     });
     document.addEventListener("paste", (event) => this.#paste(event));
-    for (const kind of ["dragover", "drop"]) { // a file that misses its field is not opened instead
+    for (const kind of ["dragover", "drop"]) {
+      // a file that misses its field is not opened instead
       document.addEventListener(kind, (event) => event.preventDefault());
     }
   }
@@ -43,7 +44,8 @@ export class Form {
     const decoupled = config.model_transaction_policy?.decoupled === true;
     this.#model = { key, target, metadata, types, decoupled };
     this.#fields = inputsOf(metadata, config, plan).map((input) =>
-      fieldOf(input, config.max_batch_size > 0));
+      fieldOf(input, config.max_batch_size > 0),
+    );
     this.#sequence = config.sequence_batching === undefined ? null : sequenceFields();
     this.run = make("button", { type: "submit", className: "run" }, "Run");
     this.stop = make("button", { type: "button", disabled: true }, "Cancel");
@@ -84,7 +86,7 @@ export class Form {
     if (inputs === null || this.#running !== null) return;
     const { target, metadata, types, decoupled } = this.#model;
     const parameters = this.#sequence === null ? {} : this.#sequence.read();
-    const running = this.#running = new AbortController();
+    const running = (this.#running = new AbortController());
     this.run.disabled = true;
     this.stop.disabled = false;
     this.#form.setAttribute("aria-busy", "true");
@@ -103,10 +105,15 @@ export class Form {
     if (this.#model.metadata !== metadata) return; // another was chosen meanwhile
     const asked = { ...target, token: this.#hasToken() };
     const names = metadata.outputs.map((output) => output.name);
-    this.#result.append(make("details", { className: "snippets" },
-      make("summary", {}, "The same from a terminal and from Python"),
-      copyable("curl", curlOf(asked, inputs, parameters, decoupled)),
-      copyable("Python", pythonOf(asked, inputs, parameters, decoupled, names))));
+    this.#result.append(
+      make(
+        "details",
+        { className: "snippets" },
+        make("summary", {}, "The same from a terminal and from Python"),
+        copyable("curl", curlOf(asked, inputs, parameters, decoupled)),
+        copyable("Python", pythonOf(asked, inputs, parameters, decoupled, names)),
+      ),
+    );
   }
 
   async #once(target, inputs, parameters, types, signal) {
@@ -115,7 +122,11 @@ export class Form {
     try {
       const answer = await callOnce(target, inputs, parameters, signal);
       const took = `${answer.milliseconds.toFixed(1)} ms, version ${answer.version}`;
-      fill(this.#result, make("p", { className: "took" }, took), ...shown(answer.outputs, types, images));
+      fill(
+        this.#result,
+        make("p", { className: "took" }, took),
+        ...shown(answer.outputs, types, images),
+      );
     } catch (error) {
       fill(this.#result);
       throw error;
@@ -123,7 +134,8 @@ export class Form {
   }
 
   async #stream(target, inputs, parameters, _, signal) {
-    const events = new Events(), took = make("p", { className: "took" }, "running");
+    const events = new Events(),
+      took = make("p", { className: "took" }, "running");
     fill(this.#result, took, events.element);
     const begin = performance.now();
     let first = null;
@@ -149,11 +161,19 @@ export function typesOf(plan, look) {
 function inputsOf(metadata, config, plan) {
   const types = typesOf(plan, "input");
   const optional = new Set(config.input.filter((one) => one.optional).map((one) => one.name));
-  const standards = new Map(cardsOf(plan, "input").map((card) => [card.title, asWritten(card.lines[1]?.slice(2) ?? "", card.lines[0])]));
+  const standards = new Map(
+    cardsOf(plan, "input").map((card) => [
+      card.title,
+      asWritten(card.lines[1]?.slice(2) ?? "", card.lines[0]),
+    ]),
+  );
   return (metadata.inputs ?? []).map(({ name, datatype, shape }) => {
     const type = types.get(name) ?? `${datatype.toLowerCase()}[${shape.join(", ")}]`;
     return {
-      name, datatype, shape, type,
+      name,
+      datatype,
+      shape,
+      type,
       optional: optional.has(name),
       standard: standards.get(name) ?? "",
       scalar: !/[[<]/.test(type),
@@ -171,17 +191,26 @@ function sequenceFields() {
   const id = make("input", { id: "sequence-id", value: fresh(), autocomplete: "off" });
   const start = make("input", { id: "sequence-start", type: "checkbox", checked: true });
   const end = make("input", { id: "sequence-end", type: "checkbox" });
-  const element = make("fieldset", {},
+  const element = make(
+    "fieldset",
+    {},
     make("legend", {}, "Sequence"),
-    make("label", { for: "sequence-id" }, "id "), id, " ",
-    make("label", {}, start, " this begins it"), " ",
-    make("label", {}, end, " this ends it"));
+    make("label", { for: "sequence-id" }, "id "),
+    id,
+    " ",
+    make("label", {}, start, " this begins it"),
+    " ",
+    make("label", {}, end, " this ends it"),
+  );
   return {
     element,
     read: () => ({
-      sequence_id: id.value, sequence_start: start.checked, sequence_end: end.checked,
+      sequence_id: id.value,
+      sequence_start: start.checked,
+      sequence_end: end.checked,
     }),
-    went() { // the next request goes on with it, or begins another
+    went() {
+      // the next request goes on with it, or begins another
       start.checked = end.checked;
       if (end.checked) id.value = fresh();
       end.checked = false;

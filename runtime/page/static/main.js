@@ -30,14 +30,21 @@ let asking = null;
 async function look() {
   clearTimeout(timer);
   asking?.abort();
-  const round = asking = new AbortController();
+  const round = (asking = new AbortController());
   try {
     await renew(round.signal);
     answeredAt = Date.now();
     tell("ready");
   } catch (error) {
     if (round.signal.aborted) return;
-    tell(error.status === undefined ? "away" : error.status === 401 || error.status === 403 ? "locked" : "error", error);
+    tell(
+      error.status === undefined
+        ? "away"
+        : error.status === 401 || error.status === 403
+          ? "locked"
+          : "error",
+      error,
+    );
   }
   if (asking === round && !document.hidden) timer = setTimeout(look, EVERY);
 }
@@ -51,14 +58,17 @@ async function renew(signal) {
   say(byId("version"), server.version);
   const served = servedOf(index);
   showPipelines(served, statistics.model_stats);
-  if (chosen.name === "" && served.size > 0) chosen = { name: served.keys().next().value, version: "" };
+  if (chosen.name === "" && served.size > 0)
+    chosen = { name: served.keys().next().value, version: "" };
   const versions = served.get(chosen.name);
   if (versions === undefined) return showNothing(served, index);
   byId("nothing").hidden = true;
   if (chosen.version !== "" && !versions.includes(chosen.version)) chosen.version = "";
   const { name, version } = chosen;
   const figures = await ask(modelPath(name, version, "/stages"), undefined, signal);
-  const isNew = shownModel === null || ["name", "version", "hash"].some((one) => shownModel[one] !== figures[one]) ||
+  const isNew =
+    shownModel === null ||
+    ["name", "version", "hash"].some((one) => shownModel[one] !== figures[one]) ||
     figures.seconds < shownModel.seconds;
   if (isNew) await showModel(name, version, figures, signal);
   shownModel = figures;
@@ -72,8 +82,11 @@ async function renew(signal) {
 
 /** Draw another plan, and make its form. */
 async function showModel(name, version, figures, signal) {
-  const [metadata, config, plan] = await Promise.all(["", "/config", "/plan"].map((suffix) =>
-    ask(modelPath(name, version, suffix), undefined, signal)));
+  const [metadata, config, plan] = await Promise.all(
+    ["", "/config", "/plan"].map((suffix) =>
+      ask(modelPath(name, version, suffix), undefined, signal),
+    ),
+  );
   samples = new Samples();
   say(byId("name"), name);
   document.title = `${name} – headrace`;
@@ -81,16 +94,34 @@ async function showModel(name, version, figures, signal) {
   byId("pipeline").hidden = false;
   drawing.show(plan);
   form.show({ name, version }, metadata, config, plan);
-  fill(byId("links"), ...[["metadata", ""], ["configuration", "/config"], ["plan", "/plan"],
-    ["stages", "/stages"]].flatMap(([text, suffix]) =>
-    [", ", make("a", { href: modelPath(name, version, suffix) }, `its ${text}`)]));
+  fill(
+    byId("links"),
+    ...[
+      ["metadata", ""],
+      ["configuration", "/config"],
+      ["plan", "/plan"],
+      ["stages", "/stages"],
+    ].flatMap(([text, suffix]) => [
+      ", ",
+      make("a", { href: modelPath(name, version, suffix) }, `its ${text}`),
+    ]),
+  );
 }
 
 function signature(metadata, config, plan) {
-  const inputs = typesOf(plan, "input"), outputs = typesOf(plan, "output");
-  const said = (tensors, types) => tensors.map(({ name, datatype, shape }) =>
-    `${name}: ${types.get(name) ?? config.parameters?.[`headrace.type.${name}`]?.string_value ??
-      `${datatype}[${shape}]`}`).join(", ");
+  const inputs = typesOf(plan, "input"),
+    outputs = typesOf(plan, "output");
+  const said = (tensors, types) =>
+    tensors
+      .map(
+        ({ name, datatype, shape }) =>
+          `${name}: ${
+            types.get(name) ??
+            config.parameters?.[`headrace.type.${name}`]?.string_value ??
+            `${datatype}[${shape}]`
+          }`,
+      )
+      .join(", ");
   const stream = config.model_transaction_policy?.decoupled ? "stream " : "";
   const rows = config.max_batch_size > 0 ? ` batch ${config.max_batch_size}` : "";
   return `(${said(metadata.inputs ?? [], inputs)}) → ${stream}(${said(metadata.outputs ?? [], outputs)})${rows}`;
@@ -106,9 +137,13 @@ function servedOf(index) {
 }
 
 function showPipelines(served, statistics) {
-  const now = performance.now(), before = traffic;
+  const now = performance.now(),
+    before = traffic;
   traffic = new Map();
-  for (const { name, inference_stats: { success, fail } } of statistics) {
+  for (const {
+    name,
+    inference_stats: { success, fail },
+  } of statistics) {
     const known = traffic.get(name) ?? { good: 0, bad: 0, now };
     traffic.set(name, { good: known.good + success.count, bad: known.bad + fail.count, now });
   }
@@ -118,17 +153,25 @@ function showPipelines(served, statistics) {
   if (names.join("\n") !== [...links.keys()].join("\n")) {
     links.clear();
     for (const name of names) {
-      const link = make("a", { href: `#${encodeURIComponent(name)}` }, make("b", {}, name), " ",
-        make("span", { className: "hint" }));
+      const link = make(
+        "a",
+        { href: `#${encodeURIComponent(name)}` },
+        make("b", {}, name),
+        " ",
+        make("span", { className: "hint" }),
+      );
       link.dataset.name = name;
       links.set(name, link);
     }
     fill(list, ...[...links.values()].map((link) => make("li", {}, link)));
   }
   for (const [name, link] of links) {
-    const is = traffic.get(name), was = before.get(name);
-    const rate = is && was && is.good >= was.good && is.now > was.now
-      ? ((is.good - was.good) / (is.now - was.now)) * 1000 : null;
+    const is = traffic.get(name),
+      was = before.get(name);
+    const rate =
+      is && was && is.good >= was.good && is.now > was.now
+        ? ((is.good - was.good) / (is.now - was.now)) * 1000
+        : null;
     say(link.querySelector(".hint"), rate === null ? "" : perSecond(rate));
     if (name === chosen.name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -140,16 +183,24 @@ function showVersions(versions) {
   const select = byId("versions");
   const texts = ["", ...versions];
   if (texts.join() !== [...select.options].map((option) => option.value).join()) {
-    fill(select, ...texts.map((value) => make("option", { value }, value === "" ? "as served" : value)));
+    fill(
+      select,
+      ...texts.map((value) => make("option", { value }, value === "" ? "as served" : value)),
+    );
   }
   select.value = chosen.version;
 }
 
 function showSummary({ version, hash, seconds: age, requests }) {
   const read = (find) => samples.rate((figures) => find(figures.requests));
-  const mean = samples.ratio((f) => f.requests.duration_ns, (f) => f.requests.succeeded);
+  const mean = samples.ratio(
+    (f) => f.requests.duration_ns,
+    (f) => f.requests.succeeded,
+  );
   const failed = total(requests.failed);
-  const reasons = Object.entries(requests.failed).map(([code, count]) => `${code} ${count}`).join(", ");
+  const reasons = Object.entries(requests.failed)
+    .map(([code, count]) => `${code} ${count}`)
+    .join(", ");
   const fallen = requests.fallbacks.reduce((sum, one) => sum + one.rows, 0);
   const parts = [
     ["Answered", perSecond(read((one) => one.succeeded)), requests.succeeded.toLocaleString("en")],
@@ -162,21 +213,33 @@ function showSummary({ version, hash, seconds: age, requests }) {
   ];
   const list = byId("summary");
   if (list.children.length !== parts.length) {
-    fill(list, ...parts.map(() => make("div", {}, make("dt"), make("dd"), make("dd", { className: "hint" }))));
+    fill(
+      list,
+      ...parts.map(() =>
+        make("div", {}, make("dt"), make("dd"), make("dd", { className: "hint" })),
+      ),
+    );
   }
   for (const [index, texts] of parts.entries()) {
     for (const [place, text] of texts.entries()) say(list.children[index].children[place], text);
   }
   const since = new Date(Date.now() - age * 1000);
-  say(byId("since"), `Counted since ${since.toLocaleString()}; rates are of the last 10 s, times of ` +
-    "the latest runs of each thread, up to 64.");
+  say(
+    byId("since"),
+    `Counted since ${since.toLocaleString()}; rates are of the last 10 s, times of ` +
+      "the latest runs of each thread, up to 64.",
+  );
 }
 
 /** Say that what was chosen is not served, and leave its last figures, as past ones. */
 function showNothing(served, index) {
   const failed = index.find((one) => one.name === chosen.name && one.reason !== "");
-  say(byId("nothing"), chosen.name === "" ? "Nothing is served yet. It will appear here."
-    : `“${chosen.name}” is not served now${failed ? `: ${failed.reason}` : ""}.`);
+  say(
+    byId("nothing"),
+    chosen.name === ""
+      ? "Nothing is served yet. It will appear here."
+      : `“${chosen.name}” is not served now${failed ? `: ${failed.reason}` : ""}.`,
+  );
   byId("nothing").hidden = false;
   document.body.classList.toggle("stale", true);
   form.allow(false);
@@ -185,7 +248,8 @@ function showNothing(served, index) {
 
 /** Say how things stand, where that has changed. */
 function tell(state, error) {
-  const since = answeredAt === null ? "" : `; what is shown is of ${new Date(answeredAt).toLocaleTimeString()}`;
+  const since =
+    answeredAt === null ? "" : `; what is shown is of ${new Date(answeredAt).toLocaleTimeString()}`;
   const texts = {
     ready: "connected",
     away: `the server does not answer${since}`,
@@ -221,7 +285,10 @@ addEventListener("hashchange", () => {
 });
 
 byId("versions").addEventListener("change", (event) => {
-  location.hash = [chosen.name, event.target.value].filter((one) => one !== "").map(encodeURIComponent).join("/");
+  location.hash = [chosen.name, event.target.value]
+    .filter((one) => one !== "")
+    .map(encodeURIComponent)
+    .join("/");
 });
 
 byId("token-form").addEventListener("submit", (event) => {

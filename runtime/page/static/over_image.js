@@ -8,7 +8,8 @@ export function boxesOf(output) {
   if (!/^(FP|BF|U?INT)/.test(datatype) || shape[0] === 0) return null;
   const numbers = () => Array.from(values, Number);
   if (shape.length === 3 && shape[1] === 4 && shape[2] === 2) return parted(numbers(), 8);
-  if (shape.length !== 2 || shape[1] !== 4 || !/box|rect|face|region/i.test(output.name)) return null;
+  if (shape.length !== 2 || shape[1] !== 4 || !/box|rect|face|region/i.test(output.name))
+    return null;
   return parted(numbers(), 4).map(([l, t, r, b]) => [l, t, r, t, r, b, l, b]);
 }
 
@@ -26,7 +27,8 @@ export function imageWithBoxes(file, boxes, texts, point) {
   const groups = [];
   image.addEventListener("load", () => {
     URL.revokeObjectURL(url);
-    const width = image.naturalWidth, height = image.naturalHeight;
+    const width = image.naturalWidth,
+      height = image.naturalHeight;
     drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const unit = Math.max(width, height) / 400;
     const scale = boxes.every((box) => box.every((at) => at <= 1.5)) ? [width, height] : [1, 1];
@@ -43,17 +45,30 @@ export function imageWithBoxes(file, boxes, texts, point) {
   });
   image.addEventListener("error", () => frame.remove()); // a file that is no image
   image.src = url;
-  return { frame, light: (row) => groups.forEach((one, at) => one.classList.toggle("lit", at === row)) };
+  return {
+    frame,
+    light: (row) => groups.forEach((one, at) => one.classList.toggle("lit", at === row)),
+  };
 }
 
 /** A text below its box, as long as the box is wide at the most. */
 function label(corners, text, unit) {
-  const xs = corners.filter((_, index) => index % 2 === 0), ys = corners.filter((_, i) => i % 2 === 1);
-  const left = Math.min(...xs), wide = Math.max(...xs) - left, bottom = Math.max(...ys);
+  const xs = corners.filter((_, index) => index % 2 === 0),
+    ys = corners.filter((_, i) => i % 2 === 1);
+  const left = Math.min(...xs),
+    wide = Math.max(...xs) - left,
+    bottom = Math.max(...ys);
   const size = Math.max(4.5 * unit, Math.min(9 * unit, (Math.max(...ys) - Math.min(...ys)) * 0.5));
-  const element = draw("text", {
-    x: left, y: bottom + size * 0.95, "font-size": size, "stroke-width": size / 4,
-  }, text);
+  const element = draw(
+    "text",
+    {
+      x: left,
+      y: bottom + size * 0.95,
+      "font-size": size,
+      "stroke-width": size / 4,
+    },
+    text,
+  );
   if (text.length * size * 0.5 > wide) {
     element.setAttribute("textLength", Math.max(wide, size * 2));
     element.setAttribute("lengthAdjust", "spacingAndGlyphs");

@@ -48,7 +48,10 @@ export class Drawing {
         element.classList.toggle("idle", !stage || stage.executions === 0);
         if (!stage) continue;
         const rate = samples.rate((figures) => find(figures)?.executions);
-        const batch = samples.ratio((f) => find(f)?.rows, (f) => find(f)?.executions);
+        const batch = samples.ratio(
+          (f) => find(f)?.rows,
+          (f) => find(f)?.executions,
+        );
         const failed = total(stage.failed);
         say(rows.rate, perSecond(rate));
         say(rows.time, seconds(stage.latest.p50_ns));
@@ -67,7 +70,8 @@ export class Drawing {
     if (frame.details !== "") element.dataset.details = frame.details;
     for (const layer of layers(frame.items, wires)) {
       const drawn = layer.map((item) =>
-        item.card === undefined ? this.#frame(item, wires, cards) : this.#card(item, cards));
+        item.card === undefined ? this.#frame(item, wires, cards) : this.#card(item, cards),
+      );
       element.append(make("div", { className: "layer" }, ...drawn));
     }
     return element;
@@ -76,8 +80,15 @@ export class Drawing {
   #card(card, cards) {
     const device = card.device === "" ? null : make("span", { className: "device" }, card.device);
     const title = make("p", { className: "title" }, card.title, device);
-    const lines = card.lines.filter((line) => line !== "").map((line) => make("p", { className: "line" },
-      line.startsWith("= ") ? `= ${asWritten(line.slice(2), card.lines[0])}` : line));
+    const lines = card.lines
+      .filter((line) => line !== "")
+      .map((line) =>
+        make(
+          "p",
+          { className: "line" },
+          line.startsWith("= ") ? `= ${asWritten(line.slice(2), card.lines[0])}` : line,
+        ),
+      );
     const kinds = ["card", card.look, ...(card.batches ? ["batches"] : [])];
     const element = make("div", { className: kinds.join(" ") }, title, ...lines);
     element.dataset.details = [card.title, ...card.lines, card.details].join("\n");
@@ -112,7 +123,8 @@ function layers(items, wires) {
     }
   }
   const last = Math.max(...depth, 0);
-  for (const [index, item] of items.entries()) { // results stand together, at the end
+  for (const [index, item] of items.entries()) {
+    // results stand together, at the end
     if (item.look === "output" && index > 0) depth[index] = last;
   }
   const found = [];

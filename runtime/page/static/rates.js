@@ -16,17 +16,21 @@ export class Samples {
 
   /** How much of something happens in a second; null before two answers are there. */
   rate(read) {
-    const first = this.#kept[0], last = this.#kept.at(-1);
+    const first = this.#kept[0],
+      last = this.#kept.at(-1);
     if (first === last) return null;
-    const before = read(first.figures), after = read(last.figures);
+    const before = read(first.figures),
+      after = read(last.figures);
     return before === undefined ? null : ((after - before) / (last.now - first.now)) * 1000;
   }
 
   /** How much of one there was for each of another, lately, else since the start; null for none. */
   ratio(readMany, readEach) {
-    const first = this.#kept[0]?.figures, last = this.#kept.at(-1)?.figures;
+    const first = this.#kept[0]?.figures,
+      last = this.#kept.at(-1)?.figures;
     if (last === undefined) return null;
-    const each = readEach(last) - (readEach(first) ?? 0), all = readEach(last);
+    const each = readEach(last) - (readEach(first) ?? 0),
+      all = readEach(last);
     if (each > 0) return (readMany(last) - readMany(first)) / each;
     return all > 0 ? readMany(last) / all : null;
   }
@@ -37,8 +41,12 @@ export class Samples {
 }
 
 function continues(before, after) {
-  return before.name === after.name && before.version === after.version &&
-    before.hash === after.hash && before.seconds <= after.seconds;
+  return (
+    before.name === after.name &&
+    before.version === after.version &&
+    before.hash === after.hash &&
+    before.seconds <= after.seconds
+  );
 }
 
 export function perSecond(rate) {
@@ -64,7 +72,9 @@ function digits(value) {
 
 /** Return a default as it was written: a number of single precision has no more digits than 7. */
 export function asWritten(text, type) {
-  return /^f(16|32)$/.test(type) && /\d/.test(text) ? String(Number(Number(text).toPrecision(7))) : text;
+  return /^f(16|32)$/.test(type) && /\d/.test(text)
+    ? String(Number(Number(text).toPrecision(7)))
+    : text;
 }
 
 export const total = (counts) => Object.values(counts).reduce((sum, count) => sum + count, 0);

@@ -19,7 +19,8 @@ export function curlOf(target, inputs, parameters, decoupled) {
   }
   const parts = [];
   const tensors = shown.map(({ name, datatype, shape, data, blobs }) => {
-    const head = `"name":${JSON.stringify(name)},"datatype":"${datatype}",` +
+    const head =
+      `"name":${JSON.stringify(name)},"datatype":"${datatype}",` +
       `"shape":${JSON.stringify(shape)}`;
     if (blobs === undefined) return `{${head},"data":${data}}`;
     for (const blob of blobs) {
@@ -29,11 +30,14 @@ export function curlOf(target, inputs, parameters, decoupled) {
     const size = blobs.reduce((sum, blob) => sum + 4 + blob.size, 0);
     return `{${head},"parameters":{"binary_data_size":${size}}}`;
   });
-  const asked = Object.keys(parameters).length > 0 ? `,"parameters":${JSON.stringify(parameters)}` : "";
+  const asked =
+    Object.keys(parameters).length > 0 ? `,"parameters":${JSON.stringify(parameters)}` : "";
   const json = `{"inputs":[${tensors.join(",")}]${asked}}`;
   const length = new TextEncoder().encode(json).length;
-  return `{ printf %s ${quoted(json)}; ${parts.join("; ")}; } |\n` +
-    `  curl${token} -H 'Inference-Header-Content-Length: ${length}' --data-binary @- ${url("/infer")}`;
+  return (
+    `{ printf %s ${quoted(json)}; ${parts.join("; ")}; } |\n` +
+    `  curl${token} -H 'Inference-Header-Content-Length: ${length}' --data-binary @- ${url("/infer")}`
+  );
 }
 
 /** Return a request as `headrace.Client` sends it. */
@@ -68,8 +72,13 @@ function short(input) {
 }
 
 const pythonLiteral = (json) =>
-  json === "true" ? "True" : json === "false" ? "False"
-    : /^[[\d-]/.test(json) ? json.replace(/\btrue\b/g, "True").replace(/\bfalse\b/g, "False") : json;
+  json === "true"
+    ? "True"
+    : json === "false"
+      ? "False"
+      : /^[[\d-]/.test(json)
+        ? json.replace(/\btrue\b/g, "True").replace(/\bfalse\b/g, "False")
+        : json;
 
 const fileName = (blob) => blob.name || "input";
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
@@ -82,7 +91,8 @@ export function copyable(title, text) {
     try {
       await navigator.clipboard.writeText(text);
       button.textContent = "Copied";
-    } catch { // a page that came over plain HTTP from elsewhere may not: then it is marked
+    } catch {
+      // a page that came over plain HTTP from elsewhere may not: then it is marked
       getSelection().selectAllChildren(code);
       button.textContent = "Marked";
     }

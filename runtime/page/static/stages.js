@@ -35,7 +35,12 @@ export class Table {
       const shown = {
         rate: perSecond(samples.rate((figures) => find(figures)?.executions)),
         rows: perSecond(samples.rate((figures) => find(figures)?.rows)),
-        batch: number(samples.ratio((f) => find(f)?.rows, (f) => find(f)?.executions)),
+        batch: number(
+          samples.ratio(
+            (f) => find(f)?.rows,
+            (f) => find(f)?.executions,
+          ),
+        ),
         waiting: String(stage.waiting),
         p50: seconds(stage.latest.p50_ns),
         p95: seconds(stage.latest.p95_ns),
@@ -47,13 +52,17 @@ export class Table {
   }
 
   #begin(names) {
-    this.#rows = new Map(names.map((name) => {
-      const cells = Object.fromEntries(COLUMNS.map(([column]) => [
-        column,
-        column === "stage" ? make("th", { scope: "row" }, name) : make("td"),
-      ]));
-      return [name, cells];
-    }));
+    this.#rows = new Map(
+      names.map((name) => {
+        const cells = Object.fromEntries(
+          COLUMNS.map(([column]) => [
+            column,
+            column === "stage" ? make("th", { scope: "row" }, name) : make("td"),
+          ]),
+        );
+        return [name, cells];
+      }),
+    );
     const rows = [...this.#rows.values()].map((cells) => make("tr", {}, ...Object.values(cells)));
     fill(this.#body, ...rows);
   }

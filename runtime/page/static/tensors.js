@@ -4,7 +4,8 @@
 export function encodeRequest(inputs, parameters) {
   const parts = [];
   const tensors = inputs.map((input) => {
-    const head = `"name":${JSON.stringify(input.name)},"datatype":"${input.datatype}",` +
+    const head =
+      `"name":${JSON.stringify(input.name)},"datatype":"${input.datatype}",` +
       `"shape":${JSON.stringify(input.shape)}`;
     if (input.blobs === undefined) return `{${head},"data":${input.data}}`;
     let size = 0;
@@ -50,7 +51,7 @@ export async function decodeResponse(response) {
 function elements(buffer) {
   const view = new DataView(buffer);
   const found = [];
-  for (let place = 0; place < buffer.byteLength; ) {
+  for (let place = 0; place < buffer.byteLength;) {
     const length = view.getUint32(place, true);
     found.push(new Uint8Array(buffer, place + 4, length));
     place += 4 + length;
@@ -60,7 +61,9 @@ function elements(buffer) {
 
 function halves(buffer) {
   return Array.from(new Uint16Array(buffer), (bits) => {
-    const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, rest = bits & 1023;
+    const sign = bits & 0x8000 ? -1 : 1,
+      exponent = (bits >> 10) & 31,
+      rest = bits & 1023;
     if (exponent === 0) return sign * rest * 2 ** -24;
     if (exponent === 31) return rest ? NaN : sign * Infinity;
     return sign * (1 + rest / 1024) * 2 ** (exponent - 15);

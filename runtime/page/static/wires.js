@@ -45,21 +45,31 @@ export class Wires {
     const ports = new Ports(this.#wires, boxes);
     let lane = 0;
     for (const wire of this.#wires) {
-      const from = boxes[wire.source], to = boxes[wire.target];
-      const start = { x: ports.out(wire), y: from.bottom }, end = { x: ports.into(wire), y: to.top };
-      const between = boxes.filter((box) => box !== from && box !== to && box.bottom > start.y &&
-        box.top < end.y);
+      const from = boxes[wire.source],
+        to = boxes[wire.target];
+      const start = { x: ports.out(wire), y: from.bottom },
+        end = { x: ports.into(wire), y: to.top };
+      const between = boxes.filter(
+        (box) => box !== from && box !== to && box.bottom > start.y && box.top < end.y,
+      );
       if (end.y > start.y && !between.some((box) => crosses(box, start, end))) {
         const bend = Math.min(40, (end.y - start.y) / 2);
-        wire.path.setAttribute("d", `M${start.x} ${start.y}C${start.x} ${start.y + bend} ` +
-          `${end.x} ${end.y - bend} ${end.x} ${end.y - 4}`);
+        wire.path.setAttribute(
+          "d",
+          `M${start.x} ${start.y}C${start.x} ${start.y + bend} ` +
+            `${end.x} ${end.y - bend} ${end.x} ${end.y - 4}`,
+        );
         wire.head.setAttribute("d", `M${end.x - 3.5} ${end.y - 6}l7 0l-3.5 6z`);
       } else {
         const right = Math.max(from.right, to.right, ...between.map((box) => box.right));
         const x = Math.min(right + 8 + (lane++ % 4) * LANE, own.width - 3);
-        const high = from.middle, low = to.middle;
-        wire.path.setAttribute("d", `M${from.right} ${high}C${x} ${high} ${x} ${high} ${x} ` +
-          `${high + 14}L${x} ${low - 14}C${x} ${low} ${x} ${low} ${to.right + 4} ${low}`);
+        const high = from.middle,
+          low = to.middle;
+        wire.path.setAttribute(
+          "d",
+          `M${from.right} ${high}C${x} ${high} ${x} ${high} ${x} ` +
+            `${high + 14}L${x} ${low - 14}C${x} ${low} ${x} ${low} ${to.right + 4} ${low}`,
+        );
         wire.head.setAttribute("d", `M${to.right + 6} ${low - 3.5}l0 7l-6 -3.5z`);
       }
     }
@@ -88,7 +98,8 @@ class Ports {
     const groups = new Map();
     for (const wire of wires) groups.set(wire[near], [...(groups.get(wire[near]) ?? []), wire]);
     for (const [card, group] of groups) {
-      const box = boxes[card], step = Math.min(14, (box.right - box.left - 16) / group.length);
+      const box = boxes[card],
+        step = Math.min(14, (box.right - box.left - 16) / group.length);
       group.sort((one, other) => boxes[one[far]].centre - boxes[other[far]].centre);
       for (const [index, wire] of group.entries()) {
         found.set(wire, box.centre + (index - (group.length - 1) / 2) * step);
@@ -110,7 +121,8 @@ function boxOf(card, own) {
 /** Whether the straight line from one point to another comes near a box. */
 function crosses(box, start, end) {
   for (let part = 0; part <= 1; part += 0.05) {
-    const x = start.x + (end.x - start.x) * part, y = start.y + (end.y - start.y) * part;
+    const x = start.x + (end.x - start.x) * part,
+      y = start.y + (end.y - start.y) * part;
     if (x > box.left - 3 && x < box.right + 3 && y > box.top && y < box.bottom) return true;
   }
   return false;
