@@ -4,7 +4,6 @@ from typing import Any
 
 from ...access import Access, Caller
 from ...service import Service
-from ..configuration import TYPE_PARAMETER as TYPE_PARAMETER
 from ..configuration import model_config
 from ..operation import Arguments, Operation, of_model, text
 
