@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -157,8 +157,8 @@ ITEM = st.one_of(
 )
 
 
-@settings(max_examples=settings().max_examples // 2)
 @given(some(ITEM, 0, 3))
+@pytest.mark.slow
 def test_a_formatted_program_is_the_same_program_and_stays_as_it_is(items: Any) -> None:
     module = ast.Module(items, span=SPAN)
     text = format_module(module)
