@@ -155,7 +155,8 @@ class Block:
 
     `calls` holds the steps when all are calls: a driver that runs every stage at once may then go
     through them itself, from `fill` to `results`, and save the generator. `only` is the call that
-    is all there is: its arguments are the block's, its results too. `opening` is the stage that is
+    is all there is: its arguments are the block's, its results too; `single` says that at least
+    its results are, whatever it is given. `opening` is the stage that is
     called first, before anything else is done.
     """
 
@@ -169,6 +170,7 @@ class Block:
         "only",
         "opening",
         "results",
+        "single",
     )
 
     def __init__(
@@ -185,12 +187,13 @@ class Block:
         calls = [(step, frees) for step, frees in self._steps if isinstance(step, Call)]
         self.calls = tuple(calls) if len(calls) == len(self._steps) else None
         self.only: Call | None = None
-        self.opening = None
+        self.opening, self.single = None, False
         if self._steps and isinstance(first := self._steps[0][0], Call):
             self.opening = first.stage
         if self.calls is not None and len(calls) == 1:
             call, _ = calls[0]
-            if call.inputs == params and call.outputs == results:
+            self.single = call.outputs == results
+            if call.inputs == params and self.single:
                 self.only = call
         self._template = [FREED] * slots
         for slot, literal, kind in constants:

@@ -169,7 +169,7 @@ class Simulation:
         )
         outcome.task = task
         task.opens = opens(task, block.opening)
-        one = block.only is not None and turn is None and not pipeline.plan.stream
+        one = block.single and turn is None and not pipeline.plan.stream
         task.ends = self._handfuls and one
         if self._handfuls and task.opens:
             open_walk(task)

@@ -180,7 +180,7 @@ class Submissions:
             size_of(columns),
         )
         answer.task, task.rows = task, rows
-        task.ends = block.only is not None and turn is None and not pipeline.plan.stream
+        task.ends = block.single and turn is None and not pipeline.plan.stream
         try:
             workers.admit(task, block.opening)
         except Fault:
