@@ -1,0 +1,124 @@
+"""A model's configuration: the message that protobuf makes of a text, and where its fields are."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from google.protobuf import text_format
+
+from ..dsl.diagnostic import Diagnostic, Label, Severity
+from ..dsl.source import Source, Span
+from ..runtime.protocols.messages import ModelConfig
+from .config_fields import Unknown, check_fields
+from .config_text import Block, Field, Scalar, Value, read_tree, string
+
+Message: TypeAlias = Any  # Any: made at run time, pyright cannot know its fields
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`message` is a `ModelConfig` as written; where there are errors, it is empty.
+
+    `unknown` are the fields that a `ModelConfig` does not have, each with the path of its block.
+    """
+
+    message: Message
+    source: Source
+    tree: Block = field(repr=False)
+    mistakes: tuple[Diagnostic, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return all(one.severity is not Severity.ERROR for one in self.mistakes)
+
+    def place(self, *path: str | int) -> Span:
+        """Return where a field stands: `("input", 1, "dims", 0)`, `("parameters", "KEY")`.
+
+        That is the value of a number or text and the name of a block; of what is not written, the
+        nearest block around it; of a file without anything, its beginning.
+        """
+        here, place = self.tree, Span(self.source, 0, 0)
+        steps = list(path)
+        while steps:
+            values = [(one, value) for one in here.named(str(steps.pop(0))) for value in one.values]
+            if steps and (chosen := _chosen(values, steps[0])) is not None:
+                steps.pop(0)
+                values = [chosen]
+            if not values:
+                break
+            owner, value = values[0]
+            if isinstance(value, Scalar):
+                return value.place
+            here, place = value, owner.place
+        return place
+
+
+def _chosen(values: list[tuple[Field, Value]], key: str | int) -> tuple[Field, Value] | None:
+    """Return the element of a number, or the entry of a map with a key."""
+    if isinstance(key, int) and not _is_map(values):
+        return values[key] if key < len(values) else None
+    return next((one for one in values if _key(one[1]) == str(key)), None)
+
+
+def _is_map(values: list[tuple[Field, Value]]) -> bool:
+    return any(_key(value) is not None for _, value in values)
+
+
+def _key(value: Value) -> str | None:
+    """Return the key of an entry of a map as text."""
+    if isinstance(value, Scalar):
+        return None
+    for one in value.named("key"):
+        for key in one.values:
+            if isinstance(key, Scalar):
+                return string(key)
+    return None
+
+
+def read_config(source: Source) -> Config:
+    """Read a text; what is wrong with it stands in the result's `mistakes`."""
+    tree = read_tree(source)
+    found = list(tree.mistakes)
+    unknown: list[Unknown] = []
+    if not any(one.code == "HR601" for one in found):
+        fields = check_fields(tree.root, ModelConfig.DESCRIPTOR)
+        found += fields.mistakes
+        unknown += fields.unknown
+    message = ModelConfig()
+    if all(one.severity is not Severity.ERROR for one in found):
+        try:
+            text_format.Parse(source.text, message, allow_unknown_field=True)
+        except text_format.ParseError as error:
+            found.append(_refused(source, error))
+            message = ModelConfig()
+    found.sort(key=lambda one: one.primary.span.start)
+    return Config(message, source, tree.root, tuple(found), tuple(unknown))
+
+
+def _refused(source: Source, error: text_format.ParseError) -> Diagnostic:
+    """Say what protobuf says where ours found nothing: a rule that only it knows."""
+    line, column = error.GetLine() or 1, error.GetColumn() or 1
+    lines = source.text.splitlines(keepends=True)
+    start = sum(map(len, lines[: line - 1])) + column - 1
+    said = str(error).partition(" : ")[2] or str(error)
+    return Diagnostic("HR604", said, Label(Span(source, start, start + 1)))
+
+
+def empty(name: str, path: Path) -> Config:
+    """Return the configuration of a model that has no file for it; everything is completed."""
+    source = Source(str(path), "", path)
+    message = ModelConfig()
+    message.name = name
+    return Config(message, source, Block((), Span(source, 0, 0)))
+
+
+def unread(source: Source) -> Config:
+    """Return the configuration of a file that is no text; `source` holds what comes before."""
+    end = len(source.text)
+    mistake = Diagnostic(
+        "HR601",
+        "a configuration is text in UTF-8",
+        Label(Span(source, end, end), "what comes here is not"),
+    )
+    return Config(ModelConfig(), source, Block((), Span(source, 0, 0)), (mistake,))
