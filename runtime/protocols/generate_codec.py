@@ -45,7 +45,7 @@ def decode_generate(model: Model, body: bytes, limits: Limits, now: float) -> Re
         raise RequestError(f"the body is no request: {error}", pipeline=model.name) from None
     if len(request_id) > limits.id_length:
         raise RequestError(f"the id is longer than {limits.id_length} characters")
-    inputs = read_inputs(model, given, _read)
+    inputs = read_inputs(model, given, _read, limits.elements)
     check_parameters(parameters, limits)
     timeout, priority = read_urgency(parameters)
     return Request(

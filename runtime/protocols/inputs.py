@@ -24,9 +24,12 @@ Read: TypeAlias = Callable[[Source, Datatype, int], Flat]
 
 
 def read_inputs(
-    model: Model, tensors: Iterable[Given[Source]], read: Read[Source]
+    model: Model, tensors: Iterable[Given[Source]], read: Read[Source], most: int
 ) -> dict[str, Item]:
-    """Make the engine's inputs; nothing is read before its name, datatype and shape are good."""
+    """Make the engine's inputs; nothing is read before its name, datatype and shape are good.
+
+    A tensor of BYTES has at most `most` elements, each of which becomes an object.
+    """
     items: dict[str, Item] = {}
     ragged: dict[str, Given[Source]] = {}
     for tensor in tensors:
@@ -42,11 +45,18 @@ def read_inputs(
         if datatype != form.datatype.name:
             raise _wrong_datatype(model, form, datatype)
         try:
-            flat = read(source, form.datatype, accept_shape(form, shape))
+            flat = read(source, form.datatype, _count(form, shape, most))
         except RawError as error:
             raise RequestError(f"input `{name}`: {error}", pipeline=model.name) from None
         items[name] = make_item(form, shape, flat)
-    return items if not ragged else items | _read_ragged(model, ragged, read)
+    return items if not ragged else items | _read_ragged(model, ragged, read, most)
+
+
+def _count(form: Form, shape: Shape, most: int, with_shapes: bool = False) -> int:
+    count = accept_shape(form, shape, with_shapes)
+    if count > most and not form.datatype.width:
+        raise RequestError(f"input `{form.name}` has {count} elements of BYTES: at most {most}")
+    return count
 
 
 def _twice(model: Model, name: str) -> RequestError:
@@ -61,7 +71,7 @@ def _wrong_datatype(model: Model, form: Form, datatype: str) -> RequestError:
 
 
 def _read_ragged(
-    model: Model, given: Mapping[str, Given[Source]], read: Read[Source]
+    model: Model, given: Mapping[str, Given[Source]], read: Read[Source], most: int
 ) -> dict[str, Item]:
     """Read the inputs that came, or may have come, with a tensor of their shapes."""
     items: dict[str, Item] = {}
@@ -74,7 +84,7 @@ def _read_ragged(
             raise _wrong_datatype(model, form, datatype)
         with_shapes = form.shape_name in given
         try:
-            flat = read(source, form.datatype, accept_shape(form, shape, with_shapes))
+            flat = read(source, form.datatype, _count(form, shape, most, with_shapes))
         except RawError as error:
             raise RequestError(f"input `{name}`: {error}", pipeline=model.name) from None
         if with_shapes:

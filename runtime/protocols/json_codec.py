@@ -112,11 +112,12 @@ def decode_body(
     """
     if json_length == 0:
         given = whole_body_input(model, body)
-        inputs = read_inputs(model, [given], read_raw)
+        inputs = read_inputs(model, [given], read_raw, limits.elements)
         return Request(model.name, inputs), Deliveries(True)
     head, rest = split_body(body, json_length)
     message = _parse(head, model, limits)
-    inputs = read_inputs(model, _given(model, message, rest, limits, extras), _read)
+    tensors = _given(model, message, rest, limits, extras)
+    inputs = read_inputs(model, tensors, _read, limits.elements)
     outputs, asked = None, None
     if message.outputs:
         asked = _asked(message, extras)

@@ -65,6 +65,7 @@ def decode_request(
         model,
         _given(model, tensors, raws, limits, extras),
         read_raw if raws else _read_contents,
+        limits.elements,
     )
     request_id, parameters = message.id, message.parameters
     if len(request_id) > limits.id_length:

@@ -4,6 +4,7 @@ The border of a pipeline is the same on both sides: a client checks its inputs a
 turns them to tensors as a server does its results, and reads results as a server reads inputs.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -57,7 +58,7 @@ class Remote:
         """Turn the tensors of an answer to results, in the order of the signature; what is optional
         and absent is None."""
         try:
-            items = read_inputs(self._answer, tensors, read_raw)
+            items = read_inputs(self._answer, tensors, read_raw, sys.maxsize)
         except RequestError as error:
             raise Fault(
                 Code.UNSUPPORTED, f"the answer is none of `{self.model.name}`: {error.message}"

@@ -7,9 +7,12 @@ import httpx
 import pytest
 
 from headrace.runtime.protocols.field_count import check_fields
+from headrace.runtime.protocols.json_codec import decode_body
 from headrace.runtime.protocols.limits import Limits
 from headrace.runtime.protocols.messages import ModelInferRequest
+from headrace.runtime.protocols.protobuf_codec import decode_request
 from headrace.runtime.request import RequestError
+from tests.runtime.wire.plans import toy_model
 from tests.safety.hosted import GOOD, INFER, MIB, Hosted
 from tests.safety.http2 import INFER as CALL
 from tests.safety.http2 import Connection, message
@@ -187,6 +190,18 @@ SMALL = Limits(fields=100, elements=1000)
 def test_a_message_of_many_things_is_refused_before_it_is_parsed(payload: bytes) -> None:
     with pytest.raises(RequestError, match="more than"):
         check_fields(payload, SMALL)
+
+
+def test_raw_strings_are_counted_before_they_are_taken_apart() -> None:
+    raw, shape, model = bytes(4 * 1001), [1001], toy_model("echo_string")
+    asked = ModelInferRequest(model_name="echo_string", raw_input_contents=[raw])
+    asked.inputs.add(name="x0", datatype="BYTES", shape=shape)
+    with pytest.raises(RequestError, match="1001 elements of BYTES: at most 1000"):
+        decode_request(model, asked, SMALL, 0.0, None)
+    tensor = {"name": "x0", "datatype": "BYTES", "shape": shape}
+    head = json.dumps({"inputs": [tensor | {"parameters": {"binary_data_size": len(raw)}}]})
+    with pytest.raises(RequestError, match="1001 elements of BYTES: at most 1000"):
+        decode_body(model, head.encode() + raw, len(head), SMALL, 0.0)
 
 
 def test_a_message_whose_bulk_is_raw_is_let_through_and_so_is_what_is_none() -> None:
