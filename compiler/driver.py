@@ -116,7 +116,8 @@ def compile_for_test(source: Source, pipeline: str, stubs: Stubs) -> Plan:
     for graph in front.graphs:
         if graph.name == pipeline:
             with depth_reported(graph.span):
-                back.add(stub_stages(replace(graph, settings=Settings()), stubs), None)
+                plain = replace(graph, settings=Settings(), called="", outside=())
+                back.add(stub_stages(plain, stubs), None)
     return back.finish()
 
 
@@ -167,7 +168,13 @@ class _Back:
             placed = run.name in self.placing
             self._explain(run.name, explain_graph(run.graph, self.directory, placed=placed))
         self.declined += [
-            Declined(graph.name, by, one.stage, one.reason, place_of(one.span, self.directory))
+            Declined(
+                graph.called or graph.name,
+                by,
+                one.stage,
+                one.reason,
+                place_of(one.span, self.directory),
+            )
             for by, one in optimized.declined
         ]
         memory = plan_memory(optimized.graph)

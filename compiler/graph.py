@@ -299,6 +299,8 @@ class Graph:
     states: tuple[StateVariable, ...] = ()
     idle: float | None = None  # seconds that states are kept; None: not per sequence
     controls: tuple[Field, ...] = ()
+    called: str = ""  # what it is served as, where that is another name
+    outside: tuple[str, ...] = ()  # what callers call parameters, then results; (): as here
 
     def model(self, name: str) -> ModelDef:
         return next(model for model in self.models if model.name == name)

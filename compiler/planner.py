@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, assert_never
 
-from ..dsl.types import DimVar
+from ..dsl.types import DimVar, Field
 from .block_uses import BlockUses, Uses
 from .graph import (
     Check,
@@ -73,10 +73,10 @@ def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Planned:
     """
     planning = _Planning(graph, segments, directory)
     body = planning.block(graph.body, {})
-    params, results = graph.signature.params, graph.signature.results
+    params, results = _served(graph)
     settings = graph.settings
     pipeline = PipelinePlan(
-        name=graph.name,
+        name=graph.called or graph.name,
         parameters=tuple(
             Parameter(field, known, literal)
             for field, (known, literal) in zip(params, graph.defaults, strict=True)
@@ -96,7 +96,7 @@ def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Planned:
     )
     declined = tuple(
         Declined(
-            graph.name,
+            graph.called or graph.name,
             "plan",
             node.stage,
             f"`{check.text}` is not compared: no shape tells what one of its sizes is",
@@ -105,6 +105,16 @@ def plan_pipeline(graph: Graph, segments: Segments, directory: Path) -> Planned:
         for node, check in planning.uses.unchecked
     )
     return Planned(pipeline, declined)
+
+
+def _served(graph: Graph) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """Return parameters and results by the names that callers have for them."""
+    params, results = graph.signature.params, graph.signature.results
+    if not graph.outside:
+        return params, results
+    names = iter(graph.outside)
+    renamed = [Field(next(names), field.type) for field in (*params, *results)]
+    return tuple(renamed[: len(params)]), tuple(renamed[len(params) :])
 
 
 class _Planning:

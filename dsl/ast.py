@@ -333,11 +333,18 @@ class Block(Node):
 
 @dataclass(frozen=True, slots=True)
 class Param(Node):
-    """A parameter or result: `min_score: f32 = 0.5`"""
+    """A parameter or result: `min_score: f32 = 0.5`, or `"input:0" as x: f32`, where callers of a
+    pipeline and the file of a model have another name for it than the language could write."""
 
     name: Ident
     type: TypeExpr
     default: Expr | None = None
+    called: String | None = None
+
+    @property
+    def outside(self) -> str:
+        """What callers, or the model's file, call it."""
+        return self.name.text if self.called is None else self.called.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,6 +445,7 @@ class Pipeline(Node):
     deadline: Duration | None = None
     sequence: bool = False
     idle: Duration | None = None
+    called: String | None = None  # `pipeline "a.b" as a_b(...)`: the name that it is served by
 
 
 @dataclass(frozen=True, slots=True)

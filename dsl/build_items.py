@@ -32,7 +32,8 @@ class ItemBuilder(CodeBuilder):
         return ast.Const(*nodes(parts), span=span_of(parts))
 
     def param(self, parts: Parts) -> ast.Param:
-        return ast.Param(*nodes(parts), span=span_of(parts))
+        called, inner = _called(parts)
+        return ast.Param(*nodes(inner), called=called, span=span_of(parts))
 
     def params(self, parts: Parts) -> Group:
         return group(parts)
@@ -98,12 +99,13 @@ class ItemBuilder(CodeBuilder):
     def pipeline(self, parts: Parts) -> ast.Pipeline:
         groups = [part for part in parts if isinstance(part, Group)]
         params, results, *clauses = groups
+        called, inner = _called(parts[1:])
         batch, deadline, sequence = (
             _at_most_one([clause for clause in clauses if clause.items[0] == word], word)
             for word in ("batch", "deadline", "per")
         )
         return ast.Pipeline(
-            parts[1],
+            inner[0],
             params.items,
             results.items,
             parts[-1],
@@ -112,6 +114,7 @@ class ItemBuilder(CodeBuilder):
             deadline=deadline.items[1] if deadline is not None else None,
             sequence=sequence is not None,
             idle=sequence.items[1] if sequence is not None else None,
+            called=called,
             span=span_of(parts),
         )
 
@@ -163,6 +166,11 @@ class ItemBuilder(CodeBuilder):
 
     def expect(self, parts: Parts) -> ast.Expect:
         return ast.Expect(parts[1], span=span_of(parts))
+
+
+def _called(parts: Parts) -> tuple[ast.String | None, Parts]:
+    """Return the name that `"..." as` gives, and the parts behind it."""
+    return (parts[0], parts[2:]) if isinstance(parts[0], ast.String) else (None, parts)
 
 
 _Part = TypeVar("_Part", Group, ast.BatchAxis, Token)

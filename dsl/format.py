@@ -52,6 +52,10 @@ def _has_body(item: ast.Item) -> bool:
             return False
 
 
+def _called(name: ast.String | None) -> str:
+    return "" if name is None else f"{write_string(name.value)} as "
+
+
 class _ItemFormatter(CodeFormatter):
     def item(self, node: ast.Item) -> Doc:
         match node:
@@ -127,7 +131,7 @@ class _ItemFormatter(CodeFormatter):
             clauses.append(f"per sequence{idle}")
         arrow = " -> stream " if node.stream else " -> "
         signature = self._signature(node.name.span.end, node.params, node.results, arrow)
-        head = join(f"pipeline {node.name.text}", signature)
+        head = join(f"pipeline {_called(node.called)}{node.name.text}", signature)
         between: Doc = LINE if clauses else " "
         lines = (part for clause in clauses for part in (LINE, clause))
         return join(group(head, indent(*lines), between), self.block(node.body, inline=False))
@@ -151,7 +155,7 @@ class _ItemFormatter(CodeFormatter):
         return join(takes, arrow, gives)
 
     def _param(self, node: ast.Param) -> Doc:
-        head = f"{node.name.text}: {type_expression(node.type)}"
+        head = f"{_called(node.called)}{node.name.text}: {type_expression(node.type)}"
         return join(head, " = ", self.expression(node.default)) if node.default else head
 
     # ---- schedules and tests

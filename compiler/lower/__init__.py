@@ -1,10 +1,10 @@
 """From a tree to graphs: names, types and sizes are resolved, every mistake is reported.
 
 In order of control flow: `items` reads a file's items (`type_expressions`, `constants` in
-`constant_order`, `model_items` with `model_parts`, `model_axes`, `model_pads` and `model_files`,
-`other_models`, `function_items`, `python_models`, which look at `python_source` and `asked`, and
-`states`) into `entities`; `routines` lowers the bodies of pipelines (`routine_body`), through
-`statements`, `expressions`, `calls` (`arguments`, `given`, `ops`), `operators`, `lists`,
+`constant_order`, `model_items` with `model_parts`, `outside_names`, `model_axes`, `model_pads`,
+`model_files`, `other_models`, `function_items`, `python_models`, which look at `python_source` and
+`asked`, and `states`) into `entities`; `routines` lowers the bodies of pipelines (`routine_body`),
+through `statements`, `expressions`, `calls` (`arguments`, `given`, `ops`), `operators`, `lists`,
 `indexing`, `branches` with `merge`, `loops`, `carry` (`loop`), `zeros`, `attempts` (`try`),
 `emits`, `controls`; `check_tests` looks at tests. What they share: `session` for one compilation,
 `body` for a place in a graph, `scope` for names, `operands` for what an expression stands for,

@@ -13,6 +13,7 @@ from .entities import Entity, File, Mistaken, NamedFunction
 from .model_parts import require_tensors
 from .operands import Known
 from .other_models import find_content
+from .outside_names import refuse_called
 from .problems import Problems
 from .python_source import PythonFile, read_python, require_arguments
 from .session import Session, blob
@@ -23,6 +24,7 @@ def read_function(item: ast.Fn, external: ast.External, file: File, session: Ses
     """Return the function an item declares, `Mistaken` after a mistake in it."""
     problems, before = session.problems, session.problems.errors
     signature = read_signature(item.params, item.results, file, problems)
+    refuse_called(item, problems)
     if not signature.results:
         problems.error("HR211", f"`{item.name.text}` gives nothing", item.name.span, "no results")
     defaults = read_defaults(item.params, signature.params, file, session)

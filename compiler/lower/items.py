@@ -23,6 +23,7 @@ from .entities import (
 )
 from .function_items import read_function
 from .model_items import read_model
+from .outside_names import refuse_called, require_distinct, require_distinct_pipelines
 from .problems import did_you_mean
 from .session import Session
 from .states import idle_of, read_states
@@ -42,6 +43,7 @@ class Loading:
         file = File(source, module, prefix)
         named = [(item, name) for item in module.items if (name := name_of(item)) is not None]
         kept = [item for item, name in named if self._declare(file, name)]
+        require_distinct_pipelines(kept, self.session.problems)
         self._read_all(file, kept)
         return file
 
@@ -178,6 +180,10 @@ class Loading:
         kind = "pipeline" if isinstance(item, ast.Pipeline) else "function"
         if isinstance(item, ast.Pipeline):
             self._require_served(item)
+            require_distinct(item.params, session.problems)
+            require_distinct(item.results, session.problems)
+        else:
+            refuse_called(item, session.problems)
         idle = idle_of(item, session.problems) if isinstance(item, ast.Pipeline) else None
         states = read_states(item, block, file, session)
         if not item.results:

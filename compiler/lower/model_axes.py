@@ -7,6 +7,7 @@ from ...dsl import ast
 from ...dsl.types import Signature, TensorType
 from ..signatures import FileSignature, FileTensor
 from .agree import bare
+from .outside_names import outside_names
 from .problems import Problems, did_you_mean
 
 
@@ -32,7 +33,7 @@ def choose_axes(
     """Return the batch axes in the order of the signature; None after a mistake in `batch`."""
     inputs, outputs = _names(declared, found)
     if item.batch is not None and item.batch.axes is not None:
-        return _written(item.batch.axes, inputs, outputs, declared, found, problems)
+        return _written(item, item.batch.axes, inputs, outputs, declared, found, problems)
     if item.batch is not None or (found is not None and not _is_open(found)):
         return Axes((None,) * len(inputs), (None,) * len(outputs))
     return Axes((0,) * len(inputs), (0,) * len(outputs))
@@ -63,6 +64,7 @@ def _is_open(found: FileSignature) -> bool:
 
 
 def _written(
+    item: ast.Model,
     axes: Sequence[tuple[ast.Ident, int]],
     inputs: list[str],
     outputs: list[str],
@@ -97,7 +99,7 @@ def _written(
     )
     if found is None:
         return chosen
-    freed = _freed(axes, chosen, inputs, outputs, found, problems)
+    freed = _freed(item, axes, chosen, inputs, outputs, found, problems)
     return None if freed is None else Axes(chosen.inputs, chosen.outputs, freed)
 
 
@@ -110,6 +112,7 @@ def _is_within(declared: Signature, name: str, axis: int) -> bool:
 
 
 def _freed(
+    item: ast.Model,
     written: Sequence[tuple[ast.Ident, int]],
     axes: Axes,
     inputs: list[str],
@@ -121,8 +124,18 @@ def _freed(
     freed: list[tuple[str, int]] = []
     before = problems.errors
     pairs = [
-        *zip(inputs, matched(inputs, found.inputs), axes.inputs, strict=False),
-        *zip(outputs, matched(outputs, found.outputs), axes.outputs, strict=False),
+        *zip(
+            inputs,
+            matched(outside_names(item.params) or inputs, found.inputs),
+            axes.inputs,
+            strict=False,
+        ),
+        *zip(
+            outputs,
+            matched(outside_names(item.results) or outputs, found.outputs),
+            axes.outputs,
+            strict=False,
+        ),
     ]
     spans = {name.text: name.span for name, _ in written}
     for name, tensor, axis in pairs:

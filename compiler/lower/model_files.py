@@ -16,6 +16,7 @@ from ..dimensions import type_dims
 from ..signatures import FileDim, FileSignature, FileTensor
 from .agree import bare
 from .model_axes import Axes, matched
+from .outside_names import outside_names
 from .problems import Problems
 
 
@@ -43,8 +44,8 @@ def match_file(
     """
     before = problems.errors
     compare = _Comparison(item, declared, found, problems)
-    inputs = compare.count("input", declared.params, compare.inputs())
-    outputs = compare.count("output", declared.results, found.outputs)
+    inputs = compare.count("input", item.params or (), compare.inputs())
+    outputs = compare.count("output", item.results or (), compare.outputs())
     if problems.errors > before:
         return None
     assert item.params is not None
@@ -75,7 +76,8 @@ class _Comparison:
 
     def inputs(self) -> list[FileTensor]:
         """Return the file's inputs without those that have a default and are not declared."""
-        declared = {field.name: field for field in self._declared.params}
+        pairs = zip(outside_names(self._item.params), self._declared.params, strict=False)
+        declared = dict(pairs)
         for one in self._found.required_inputs:
             if one.name in declared and isinstance(declared[one.name].type, OptionalType):
                 self._report(
@@ -85,8 +87,16 @@ class _Comparison:
                 )
         return [one for one in self._found.inputs if not one.optional or one.name in declared]
 
+    def outputs(self) -> Sequence[FileTensor]:
+        """Return the file's outputs: those that are declared, where each is by the file's name."""
+        names = outside_names(self._item.results)
+        by_name = {one.name: one for one in self._found.outputs}
+        if all(name in by_name for name in names):
+            return [by_name[name] for name in names]
+        return self._found.outputs
+
     def count(
-        self, what: str, fields: Sequence[Field], tensors: Sequence[FileTensor]
+        self, what: str, fields: Sequence[ast.Param], tensors: Sequence[FileTensor]
     ) -> list[FileTensor]:
         """Pair fields with tensors; there must be as many of one as of the other."""
         if len(fields) != len(tensors):
@@ -97,7 +107,7 @@ class _Comparison:
                 f"{'s' * (len(fields) != 1)}, but the file has {len(tensors)}: {listed}",
                 self._item.name.span,
             )
-        return matched([field.name for field in fields], tensors)
+        return matched(outside_names(fields), tensors)
 
     def all(
         self,

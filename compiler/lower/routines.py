@@ -180,7 +180,9 @@ def _graph(
 ) -> Graph:
     declaration = routine.declaration
     batch = deadline = None
+    called = ""
     if isinstance(declaration, ast.Pipeline):
+        called = declaration.called.value if declaration.called else ""
         deadline = declaration.deadline.seconds if declaration.deadline else None
         batch = int(declaration.batch.value) if declaration.batch else None
     defaults = tuple(
@@ -205,4 +207,6 @@ def _graph(
         states=tuple(StateVariable(Field(s.name, s.type), s.initial) for s in routine.states),
         idle=routine.idle,
         controls=fields_of(whole.controls),
+        called=called,
+        outside=tuple(one.outside for one in (*declaration.params, *declaration.results)),
     )
