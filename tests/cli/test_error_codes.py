@@ -37,7 +37,9 @@ def given() -> Iterator[str]:
             match node:
                 case ast.Constant(value=str() as text) if CODE.fullmatch(text):
                     yield text
-                case ast.Call(func=ast.Name(id="_error"), args=[_, ast.Constant(value=number), *_]):
+                case ast.Call(
+                    func=ast.Name(id="_error"), args=[_, ast.Constant(value=int() as number), *_]
+                ):
                     yield f"HR{number:03}"
                 case _:
                     pass
