@@ -75,7 +75,7 @@ def _numbers(kind: TensorType) -> Convert:
 # Any: of any scalar
 def _array(value: object, kind: TensorType, dtype: "np.dtype[Any]") -> Array:
     if isinstance(value, np.ndarray):
-        return _same_dtype(cast("Array", value), kind, dtype)
+        return _same_dtype(_plain(cast("Array", value), kind), kind, dtype)
     if isinstance(value, np.generic) and not isinstance(value, float):
         return _same_dtype(np.asarray(value), kind, dtype)
     if isinstance(value, bool | int | float | np.floating):
@@ -96,6 +96,17 @@ def from_dlpack(value: object) -> Array:
             f"is {_described(value)}, which NumPy cannot take over ({error}); give it as an array "
             "in host memory"
         ) from error
+
+
+def _plain(array: Array, kind: TensorType) -> Array:
+    """Return an array of no subclass of NumPy's, which would compute in a way of its own."""
+    if type(array) is np.ndarray:
+        return array
+    if isinstance(array, np.ma.MaskedArray):
+        raise Mismatch(
+            f"is a masked array, expected {kind}; say what stands for what is masked: x.filled(0)"
+        )
+    return array.view(np.ndarray)
 
 
 def _same_dtype(array: Array, kind: TensorType, dtype: "np.dtype[Any]") -> Array:  # Any: as above
@@ -181,7 +192,7 @@ def _strings(kind: TensorType) -> Convert:
 
     def scalar(value: object, _: Bindings) -> Item:
         if type(value) is wanted:
-            return value
+            return _encodable(value, kind) if isinstance(value, str) else value
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value.item()
         return cast("Item", _text(value, wanted, kind))
@@ -197,10 +208,10 @@ def _strings(kind: TensorType) -> Convert:
 
 
 def _text(value: object, wanted: type, kind: TensorType) -> object:
-    if isinstance(value, wanted):
-        return wanted(value)
-    if wanted is bytes and isinstance(value, bytearray | memoryview):
-        return bytes(cast("bytearray", value))
+    if wanted is str and isinstance(value, str):
+        return _encodable(value, kind)
+    if wanted is bytes and isinstance(value, bytes | bytearray | memoryview):
+        return bytes(cast("bytes", value))
     cure = ""
     if wanted is bytes and isinstance(value, str):
         cure = "; encode it, or read the file that it names"
@@ -209,9 +220,23 @@ def _text(value: object, wanted: type, kind: TensorType) -> object:
     raise Mismatch(f"is {_described(value)}, expected {kind}{cure}")
 
 
+def _encodable(text: str, kind: TensorType) -> str:
+    """Return a text that UTF-8 has bytes for, as the wire and the libraries of models want it."""
+    if text.isascii():
+        return str(text)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Mismatch(
+            f"holds {text[error.start]!r}, half of a surrogate pair, which UTF-8 cannot hold, "
+            f"expected {kind}; replace it: x.encode(errors='replace').decode()"
+        ) from None
+    return str(text)
+
+
 def _text_array(value: object, wanted: type, kind: TensorType) -> Array:
     if isinstance(value, np.ndarray):
-        array = cast("Array", value)
+        array = _plain(cast("Array", value), kind)
         if array.dtype.kind not in "OUST":
             _same_dtype(array, kind, to_numpy(kind.dtype))
         array = array.astype(object)
@@ -223,7 +248,7 @@ def _text_array(value: object, wanted: type, kind: TensorType) -> Array:
         raise Mismatch(f"is {_described(value)}, expected {kind}")
     flat = array.reshape(-1)
     for index, one in enumerate(flat.tolist()):
-        if type(one) is not wanted:
+        if type(one) is not wanted or (wanted is str and not one.isascii()):
             flat[index] = _text(one, wanted, kind)
     return flat.reshape(array.shape)
 

@@ -52,6 +52,13 @@ def test_a_wrong_name_is_named_with_the_nearest() -> None:
     assert "`ocr` has no input `foto`; did you mean `photo`?" in text
 
 
+def test_a_subclass_of_an_array_is_taken_as_an_array() -> None:
+    given = np.zeros((2, 2), np.float32).view(np.recarray)
+    taken = accept(pipeline({"x": "f32[2, N]"}), x=given)[0].item(0)
+    assert type(taken) is np.ndarray
+    assert np.shares_memory(taken, given)
+
+
 def test_a_missing_input_is_named() -> None:
     text = refused(pipeline({"a": "f32", "b": "f32"}, {"b": 1.0}))
     assert "the input `a` is missing" in text
@@ -79,6 +86,12 @@ def test_a_missing_input_is_named() -> None:
         ("string", b"x", "is a bytes, expected string; decode it: x.decode()"),
         ("string[2]", ["a", 1], "is an int, expected string[2]"),
         ("string[2]", ["a"], "has shape [1], expected string[2]"),
+        ("string", "a\udcff", r"holds '\udcff', half of a surrogate pair, which UTF-8 cannot hold"),
+        ("string[2]", ["é", np.str_("\ud800")], r"holds '\ud800', half of a surrogate pair"),
+        ("list<string>", ["a", "\ud800"], r"[1] holds '\ud800', half of a surrogate pair"),
+        ("f32[1]", np.ma.masked_equal(np.zeros(1, np.float32), 0), "is a masked array"),
+        ("f32[1]", [np.ma.masked], "is a masked array, expected f32[1]; say what stands for"),
+        ("string[1]", np.ma.masked_equal(["a"], "a"), "is a masked array"),
         ("list<f32[2]>", [[1, 2], [1]], "[1] has shape [1], expected f32[2]"),
         ("list<f32[2]>", 3, "is an int, expected list<f32[2]>"),
         ("f32", None, "is None, expected f32"),
