@@ -18,7 +18,7 @@ from .devices.device import Device
 from .inline import Inline, answer_in_turn
 from .jobs import Reached, conclude, go_on
 from .load import LoadConfig, Stages
-from .metrics import Metrics, Snapshot
+from .metrics import Metrics, Snapshot, Tally
 from .observe.batches import run_watched_batch
 from .observe.recording import Recording
 from .observe.watch import Watched
@@ -80,7 +80,8 @@ class _Busy:
 class Simulation:
     """An engine with `workers` virtual workers. `cost(stage, rows)` is in seconds. With even seeds
     a worker goes on with one strand at a time, with odd ones with all that can go on. A batch
-    takes effect when it begins, or with `late_effects` when it ends."""
+    takes effect when it begins, or with `late_effects` when it ends: None leaves that to the seed.
+    `began` is when what runs at this moment was begun."""
 
     def __init__(
         self,
@@ -92,12 +93,13 @@ class Simulation:
         sequences: int = 4096,
         cost: Callable[[str, int], float] = lambda _stage, _rows: 0.001,
         devices: tuple[Device, ...] = (),
-        late_effects: bool = False,
+        late_effects: bool | None = None,
     ) -> None:
-        self.now = 0.0
+        self.now = self.began = 0.0
         self._random = random.Random(seed)
         self._cost, self._free = cost, workers
-        self._handfuls, self._late_effects = seed % 2 == 1, late_effects
+        self._handfuls = seed % 2 == 1
+        self._late_effects = seed // 2 % 2 == 1 if late_effects is None else late_effects
         self._stages = Stages(plan, LoadConfig(devices=devices))
         self._pipelines = {
             pipeline.name: Prepared(
@@ -265,13 +267,12 @@ class Simulation:
         if job is None:
             return  # what it had was to let requests go from their line to their first queue
         self._free -= 1
+        self.began = self.now
         tally = self._metrics.tally()
         if isinstance(job, Run):
             name, rows = job.queue.stage.name, job.batch.rows
             self.runs.append((self.now, name, rows))
-            run = partial(
-                run_watched_batch, lambda: self.now, job.queue.stage, job.batch, tally, self.now
-            )
+            run = partial(self._run, job, tally, self.now)
             deliveries = None if self._late_effects else run()
             done = self._cost(name, rows)
             self._later(done, lambda: self._ran(job, run() if deliveries is None else deliveries))
@@ -291,6 +292,10 @@ class Simulation:
                 self.runs.append((self.now, stage.name, cell.rows - rows))
                 seconds += self._cost(stage.name, cell.rows - rows)
         self._later(seconds, lambda: self._advanced(steps))
+
+    def _run(self, job: Run, tally: Tally, began: float) -> list[Delivery]:
+        self.began = began
+        return run_watched_batch(lambda: self.now, job.queue.stage, job.batch, tally, began)
 
     def _ran(self, job: Run, deliveries: Sequence[Delivery]) -> None:
         ended, others = conclude(deliveries)

@@ -1,7 +1,7 @@
 """Small stories that a seed tells: who asks when, who goes away, how long stages take.
 
 Each is one behaviour on the simulated driver. What must hold is asserted at the end, and that
-nothing is left. Two hundred seeds of each are tried in the quick suite, ten thousand in the slow.
+nothing is left. A hundred seeds of each are tried in the quick suite, a thousand in the slow.
 """
 
 import random
@@ -52,7 +52,7 @@ class Scene:
             intake=Intake(predict=False),
             cost=lambda _stage, _rows: self.draw.choice(costs),
         )
-        self.seen.clock = lambda: self.simulation.now
+        self.seen.clock = lambda: self.simulation.began
         self.asked: list[tuple[Request, Outcome]] = []
         self.cancelled: set[int] = set()
 
