@@ -50,8 +50,15 @@ class Config:
             owner, value = values[0]
             if isinstance(value, Scalar):
                 return value.place
-            here, place = value, owner.place
+            here, place = value, _named(owner, value)
         return place
+
+
+def _named(owner: Field, value: Block) -> Span:
+    """Return what to point at for a block: its field's name, or its brace in a list of several."""
+    if not owner.listed or len(owner.values) == 1:
+        return owner.place
+    return Span(value.place.source, value.place.start, value.place.start + 1)
 
 
 def _chosen(values: list[tuple[Field, Value]], key: str | int) -> tuple[Field, Value] | None:
@@ -111,6 +118,20 @@ def empty(name: str, path: Path) -> Config:
     message = ModelConfig()
     message.name = name
     return Config(message, source, Block((), Span(source, 0, 0)))
+
+
+def data_type(name: str) -> int:
+    """Return the number of a datatype by its name on the wire, `FP32`; raises KeyError."""
+    return (
+        ModelConfig.DESCRIPTOR.file.enum_types_by_name["DataType"]
+        .values_by_name[f"TYPE_{name}"]
+        .number
+    )
+
+
+def data_type_name(number: int) -> str:
+    """Return `TYPE_FP32`."""
+    return ModelConfig.DESCRIPTOR.file.enum_types_by_name["DataType"].values_by_number[number].name
 
 
 def unread(source: Source) -> Config:

@@ -1,0 +1,103 @@
+"""What is written and does nothing: warnings, for it was hardly meant so."""
+
+from collections.abc import Iterator
+
+from ...dsl.diagnostic import Diagnostic
+from ..subject import Subject
+
+_CODE = "HR630"
+
+
+def check(subject: Subject) -> Iterator[Diagnostic]:
+    config, written = subject.config, subject.model.message
+    if written.HasField("dynamic_batching"):
+        yield from _batching(subject)
+    for i, tensor in enumerate(config.input):
+        yield from _ragged(subject, i, tensor.name, tensor.allow_ragged_batch)
+    if subject.is_ensemble:
+        for name in ("default_model_filename", "model_operations", "batch_input", "batch_output"):
+            if name in {one[0].name for one in written.ListFields()}:
+                yield subject.warning(
+                    _CODE, f"`{name}` has no effect on an ensemble", name, help="leave it out"
+                )
+    for key, parameter in written.parameters.items():
+        if "${" in parameter.string_value:
+            yield subject.warning(
+                "HR602",
+                f"the parameter `{key}` holds a placeholder of a template",
+                "parameters",
+                key,
+                "value",
+                "string_value",
+                help="fill in the template first, if it is one",
+            )
+
+
+def _batching(subject: Subject) -> Iterator[Diagnostic]:
+    batching, path = subject.model.message.dynamic_batching, "dynamic_batching"
+    if subject.config.max_batch_size == 0:
+        yield subject.warning(
+            _CODE,
+            "requests are not gathered, for the model takes no batches",
+            path,
+            help="write `max_batch_size`, and leave the batch axis out of `dims`",
+        )
+    if batching.priority_levels == 0:
+        if batching.default_priority_level:
+            yield subject.warning(
+                _CODE,
+                "a priority without levels",
+                path,
+                "default_priority_level",
+                help="write `priority_levels`",
+            )
+        if batching.priority_queue_policy:
+            yield subject.warning(
+                _CODE,
+                "queues of priorities without levels",
+                path,
+                "priority_queue_policy",
+                help="write `priority_levels`",
+            )
+    policy = batching.default_queue_policy
+    if policy.timeout_action and not (
+        policy.default_timeout_microseconds or policy.allow_timeout_override
+    ):
+        yield subject.warning(
+            _CODE,
+            "no request is ever late",
+            path,
+            "default_queue_policy",
+            "timeout_action",
+            help="write `default_timeout_microseconds`",
+        )
+
+
+def _ragged(subject: Subject, i: int, name: str, allowed: bool) -> Iterator[Diagnostic]:
+    if not allowed:
+        return
+    path = ("input", i, "allow_ragged_batch")
+    if subject.is_ensemble:
+        yield subject.warning(
+            "HR627",
+            f"`{name}` is ragged where nothing is gathered",
+            *path,
+            help="write `allow_ragged_batch` in the configuration of the member that it goes to",
+        )
+    elif subject.config.max_batch_size == 0:
+        yield subject.warning(
+            "HR627",
+            f"`{name}` is ragged, but the model takes no batches",
+            *path,
+            help="write `max_batch_size`",
+        )
+    elif not any(name in one.source_input for one in subject.config.batch_input) and (
+        subject.config.backend != "python"  # which is shown the requests one by one
+    ):
+        yield subject.warning(
+            "HR627",
+            f"nothing tells the model where the values of `{name}` end for each request",
+            *path,
+            help=f'write `batch_input [ {{ kind: BATCH_ELEMENT_COUNT source_input: "{name}" '
+            "target_name: ... data_type: TYPE_INT32 } ]`",
+        )
