@@ -14,7 +14,7 @@ from .command import Command, Exit, RunFailure, UsageError
 from .console import Console, OutputError
 
 COMMANDS = (
-    *("check", "fmt", "compile", "explain", "graph"),
+    *("check", "fmt", "compile", "explain", "graph", "export"),
     *("run", "infer", "client", "test", "passes", "docs", "version"),
 )
 EXTRAS: Final[Mapping[str, str]] = {

@@ -1,0 +1,1 @@
+"""The export targets, one a file: `triton`, `jetson`."""

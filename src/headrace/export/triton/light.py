@@ -1,0 +1,173 @@
+"""A plan without the models that Triton runs.
+
+Each such segment has another backend, `triton_bls`, and instead of a model a note: which model of
+Triton's, in what form, and the segment as it was. So a plan of a few kilobytes can run in
+tritonserver, and `restore` makes the plan that was exported of it and the models beside it.
+"""
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import assert_never
+
+from ...compiler import plan_file
+from ...compiler.literal_codec import Attachments
+from ...compiler.plan import (
+    Block,
+    BranchStep,
+    CallStep,
+    CheckStep,
+    EachStep,
+    EmitStep,
+    LoopStep,
+    ModelSegment,
+    Plan,
+    PythonSegment,
+    Step,
+    SwitchStep,
+    TogetherStep,
+    TransferStep,
+    TryStep,
+)
+from ...compiler.plan_codec import Codecs
+from ...compiler.plan_walk import segments_of
+from ...compiler.policies import NO_SERVICE
+from .stages import Models, Served, can_be_served, together
+
+BACKEND = "triton_bls"
+PLAN_FILE = "headrace.plan"
+"""What the plan is called, at the root of the repository and in models that carry it."""
+ONNX_FILE = "model.onnx"
+
+
+def lighten(plan: Plan, models: Models) -> Plan:
+    """Return the plan with notes in the place of models that Triton runs."""
+    blobs = dict(plan.blobs)
+    segments = list(plan.segments)
+    for index, segment in enumerate(plan.segments):
+        if isinstance(segment, ModelSegment) and can_be_served(segment):
+            note = _note(models.of(segment))
+            digest = sha256(note).hexdigest()
+            blobs[digest] = note
+            segments[index] = replace(
+                segment,
+                model=digest,
+                backend=BACKEND,
+                kind=BACKEND,
+                batching=None,
+                queueing=None,
+                group=together(segment),
+                pads=(),
+                service=NO_SERVICE,
+                told=True,
+            )
+    return _with_blobs(replace(plan, segments=tuple(segments)), blobs)
+
+
+def carried(light: Plan, name: str) -> Plan:
+    """Return what of a light plan one pipeline needs, all of it on the host."""
+    pipeline = light.pipeline(name)
+    used = segments_of(pipeline.body)
+    numbers = {old: new for new, old in enumerate(used)}
+    states = tuple(replace(state, device="cpu") for state in pipeline.states)
+    alone = replace(pipeline, body=_on_host(pipeline.body, numbers), states=states, unseen=())
+    segments = tuple(light.segments[old] for old in used)
+    plan = replace(
+        light,
+        pipelines=(alone,),
+        segments=segments,
+        memory=(),
+        explanation=(),
+        declined=(),
+    )
+    return _with_blobs(plan, dict(light.blobs))
+
+
+def restore(folder: Path) -> Plan | None:
+    """Return the plan whose export a repository is, None where it is of no export.
+
+    Raises PlanError where the plan is not as it was written, or a model is missing or another.
+    """
+    path = folder / PLAN_FILE
+    if not path.is_file():
+        return None
+    light = plan_file.read(path)
+    blobs = dict(light.blobs)
+    segments = list(light.segments)
+    for index, segment in enumerate(light.segments):
+        if isinstance(segment, ModelSegment) and segment.backend == BACKEND:
+            note = json.loads(blobs.pop(segment.model))
+            was: ModelSegment = _codecs().of(ModelSegment, ModelSegment).decode(note["segment"])
+            segments[index] = was
+            model = folder / note["model"] / "1" / ONNX_FILE
+            content = _read(model)
+            digest = sha256(content).hexdigest()
+            if digest != was.model:
+                message = f"{model} is another model than that which was exported"
+                raise plan_file.PlanError(plan_file.ALTERED, message, "export the plan again")
+            blobs[digest] = content
+    return _with_blobs(replace(light, segments=tuple(segments)), blobs)
+
+
+def _note(served: Served) -> bytes:
+    segment = _codecs().of(ModelSegment, ModelSegment).encode(served.segment)
+    note = {"model": served.name, "form": served.form.value, "segment": segment}
+    return json.dumps(note, sort_keys=True).encode()
+
+
+def _codecs() -> Codecs:
+    return Codecs(Attachments())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise plan_file.PlanError(plan_file.UNREADABLE, message) from error
+
+
+def _with_blobs(plan: Plan, blobs: dict[str, bytes]) -> Plan:
+    """Return the plan with those of the blobs that a segment names."""
+    named: set[str] = set()
+    for segment in plan.segments:
+        match segment:
+            case ModelSegment():
+                named.add(segment.model)
+            case PythonSegment():
+                named.add(segment.source)
+            case _:
+                pass
+    return replace(plan, blobs=tuple((one, blobs[one]) for one in sorted(named)))
+
+
+def _on_host(block: Block, numbers: dict[int, int]) -> Block:
+    return replace(block, steps=tuple(_moved(step, numbers) for step in block.steps))
+
+
+def _moved(step: Step, numbers: dict[int, int]) -> Step:
+    """Return a step that calls segments by their new numbers and copies to no device."""
+    match step:
+        case CallStep():
+            return replace(step, segment=numbers[step.segment])
+        case TransferStep():
+            return replace(step, device="cpu")
+        case BranchStep():
+            then, orelse = _on_host(step.then, numbers), _on_host(step.orelse, numbers)
+            return replace(step, then=then, orelse=orelse)
+        case TryStep():
+            body, orelse = _on_host(step.body, numbers), _on_host(step.orelse, numbers)
+            return replace(step, body=body, orelse=orelse)
+        case SwitchStep():
+            cases = tuple((held, _on_host(block, numbers)) for held, block in step.cases)
+            return replace(step, cases=cases, default=_on_host(step.default, numbers))
+        case EachStep() | LoopStep():
+            return replace(step, body=_on_host(step.body, numbers))
+        case TogetherStep():
+            blocks = tuple(_on_host(block, numbers) for block in step.blocks)
+            return replace(step, blocks=blocks)
+        case EmitStep() | CheckStep():
+            return step
+        case _:
+            assert_never(step)
