@@ -86,7 +86,7 @@ pipeline untold(x: f32) -> (x: f32) { return x = plain(x) }
 
 schedule p {
     many  { batch { max = 4, wait = 1s } },
-    apart { isolate = on, warmup = [1, 2] },
+    apart { warmup = [1, 2] },
     both  { warmup = [2] },
 }
 schedule kept {
@@ -96,14 +96,21 @@ schedule kept {
 schedule padded { filled { batch { max = 2, wait = 1s, pad = L } } }
 schedule urgent { priority { levels = 3, default = 2 } }
 """
+ISOLATED = SOURCE.replace("apart {", "apart { isolate = on,")
 X = np.float32(1)
 
 
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> headrace.CompiledPlan:
+@pytest.fixture(
+    scope="module",
+    params=[SOURCE, pytest.param(ISOLATED, marks=pytest.mark.slow)],
+    ids=["in this process", "one in another"],
+)
+def plan(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> headrace.CompiledPlan:
     folder = tmp_path_factory.mktemp("context")
     (folder / "stages.py").write_text(FUNCTIONS)
-    (folder / "p.pipe").write_text(SOURCE)
+    (folder / "p.pipe").write_text(request.param)
     return headrace.compile(folder / "p.pipe")
 
 
@@ -134,7 +141,6 @@ def answered(engine: Engine, *requests: Request) -> list[list[object]]:
     return [[*future.result(20).outputs.values()] for future in futures]
 
 
-@pytest.mark.slow
 def test_a_call_in_its_own_thread_tells_each_kind_of_stage(engine: Engine) -> None:
     outputs = engine.call(request("p", seconds=1000)).outputs
     said = "id0/lang=en,n=0/2/1000 s"

@@ -40,6 +40,7 @@ def test_b29_a_compressed_body_that_swells_is_413(
     hosted.serves()
 
 
+@pytest.mark.slow
 def test_a_body_of_few_values_compresses_well_and_is_taken(hosted: Hosted) -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     content = packer.compress(GOOD.ljust(900_000)) + packer.flush()
@@ -139,6 +140,7 @@ NO_SHAPES = """
 LONG = f"[{'9' * 4000}]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [*NO_NUMBERS.split("\n")[1:-1], LONG], ids=lambda text: text[:12])
 def test_b28_what_json_has_no_number_for_is_400(hosted: Hosted, data: str) -> None:
     answer = httpx.post(f"http://{hosted.http}{INFER}", content=request(data))
@@ -146,6 +148,7 @@ def test_b28_what_json_has_no_number_for_is_400(hosted: Hosted, data: str) -> No
     assert answer.json()["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [*NO_SHAPES.split("\n")[1:-1], LONG], ids=lambda text: text[:24])
 def test_b04_a_shape_that_is_none_is_400(hosted: Hosted, shape: str) -> None:
     answer = httpx.post(f"http://{hosted.http}{INFER}", content=request("[1.5]", shape=shape))
@@ -153,6 +156,7 @@ def test_b04_a_shape_that_is_none_is_400(hosted: Hosted, shape: str) -> None:
     hosted.serves()
 
 
+@pytest.mark.slow
 def test_of_a_member_given_twice_the_last_counts(hosted: Hosted) -> None:
     good, bad = request("[1.5]"), request('["x"]')
     for first, last, status in ((bad, good, 200), (good, bad, 400)):
@@ -225,6 +229,7 @@ def test_a_call_of_many_things_is_refused_by_the_server(hosted: Hosted) -> None:
     hosted.serves()
 
 
+@pytest.mark.slow
 def test_what_a_caller_writes_forges_no_line_of_the_log(hosted: Hosted) -> None:
     forged = "x\n2026-01-01 ERROR forged\r\x1b[2J"
     tensor = {"name": forged, "datatype": forged, "shape": [1], "data": [1.0]}

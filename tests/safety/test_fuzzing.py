@@ -42,6 +42,7 @@ def test_the_corpus_holds_all_that_is_sound() -> None:
             assert (FOLDER / kind / name).read_bytes() == content, "run tests/safety/corpus.py"
 
 
+@pytest.mark.slow
 def test_the_corpus_over_real_connections(hosted: Hosted) -> None:
     for entry in entries("http"):
         with hosted.connect() as connection:

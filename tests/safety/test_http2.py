@@ -27,6 +27,8 @@ from tests.safety.http2 import (
     message,
 )
 
+pytestmark = pytest.mark.slow
+
 LIVE = "/inference.GRPCInferenceService/ServerLive"
 LEAST = 64 * MIB
 

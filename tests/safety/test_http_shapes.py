@@ -7,6 +7,8 @@ import pytest
 
 from tests.safety.hosted import GOOD, INFER, MIB, Hosted, exchange, post
 
+pytestmark = pytest.mark.slow
+
 HEAD = f"POST {INFER} HTTP/1.1\r\nHost: x\r\n".encode()
 SIZE = len(GOOD)
 CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (SIZE, GOOD)
@@ -140,7 +142,6 @@ def test_b29_what_does_not_end_ends_the_connection(
     assert hosted.peak() - before < 16 * MIB
 
 
-@pytest.mark.slow
 def test_b29_a_million_chunks_of_a_byte_each_are_a_body_and_others_are_served(
     hosted: Hosted,
 ) -> None:

@@ -23,6 +23,7 @@ def document(hosted: Hosted) -> dict[str, Any]:  # Any: JSON
     return httpx.get(f"http://{hosted.http}/v2/openapi.json", timeout=60).json()
 
 
+@pytest.mark.slow
 def test_the_document_is_valid(hosted: Hosted) -> None:
     spec.validate(document(hosted))
 

@@ -196,6 +196,7 @@ def test_who_is_served_by_a_worker_that_ends_is_told_how_and_the_next_is_served(
             assert ends(1) == 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_fails_its_call_only_and_comes_back(tmp_path: Path) -> None:
     source = SOURCE + "\ndef either(path):\n    return held(path) if path else os.getpid()\n"
     with pool("either", source, count=2) as either:
@@ -231,6 +232,7 @@ def test_a_worker_that_dies_while_nobody_asks_it_fails_no_call() -> None:
         assert number(0) != before
 
 
+@pytest.mark.slow
 def test_what_takes_more_memory_than_it_may_fails_and_says_what_it_has() -> None:
     with pool("grow", memory=1 << 30) as grow:
         assert grow(1000) == 1000
@@ -436,6 +438,7 @@ Pool(Program("s", source, sha256(source).hexdigest(), "m.py", "held"), 1)({path!
     assert ended(worker)
 
 
+@pytest.mark.slow
 def test_what_a_worker_has_started_ends_with_it(tmp_path: Path) -> None:
     path = pipe(tmp_path)
     source = """

@@ -35,16 +35,21 @@ fn second(tag: string) -> (tag: string) = python "functions.py:second" batched
 
 pipeline both(tag: string) -> (tag: string) { return tag = second(first(tag)) }
 schedule both on "server" {
-    second { batch { max = 4, wait = 1ms }, isolate = on }
+    second { batch { max = 4, wait = 1ms } }
     priority { levels = 3, default = 2 }
 }
 """
+ISOLATED = PIPE.replace("second {", "second { isolate = on,")
 CARRIERS = (Carrier.GRPCIO, Carrier.NATIVE)
 
 
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return compiled(tmp_path_factory.mktemp("context"), PIPE, FUNCTIONS)
+@pytest.fixture(
+    scope="module",
+    params=[PIPE, pytest.param(ISOLATED, marks=pytest.mark.slow)],
+    ids=["in this process", "one in another"],
+)
+def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return compiled(tmp_path_factory.mktemp("context"), request.param, FUNCTIONS)
 
 
 @pytest.fixture(scope="module", params=CARRIERS, ids=lambda one: one.value)
