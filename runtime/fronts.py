@@ -166,9 +166,18 @@ async def _running(server: uvicorn.Server, listening: socket.socket) -> AsyncGen
         await serving
 
 
-def _listen(host: str, port: int, callers: CallerLimits) -> socket.socket:
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raises OSError with the port in its text."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (while")[0]  # the rest is said already
+        raise OSError(error.errno, f"port {port}: {reason}") from error
+
+
+def _listen(host: str, port: int, callers: CallerLimits) -> socket.socket:
+    listening = _bound(host, port)
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # of the connections, too: for those that do not read
         timeout = ceil(callers.patience * 2000)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
@@ -183,6 +192,7 @@ def _address(host: str, port: int) -> str:
 async def _grpc(
     config: ServerConfig, carrier: Carrier, methods: Methods, left: Callable[[], float]
 ) -> AsyncGenerator[str, None]:
+    _bound(config.host, config.grpc_port or 0).close()  # grpcio says why it cannot to stderr alone
     address = _address(config.host, config.grpc_port or 0)
     if carrier is Carrier.GRPCIO:
         async with _aio(address, methods, config, left) as port:

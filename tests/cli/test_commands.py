@@ -398,7 +398,7 @@ def test_run_serves_until_it_is_told_to_stop(run: Run) -> None:
         port = http.rpartition(":")[2]
         status, _, err = run("run", "app.pipe", "--http-port", port, "--grpc-port", "off")
         assert status == 3
-        assert "cannot serve on 127.0.0.1" in err
+        assert f"cannot serve on 127.0.0.1: port {port}: Address already in use\nhelp: `--h" in err
         os.kill(server.pid, signal.SIGTERM)
         assert server.wait(30) == 0
     status, _, err = run("infer", f"{http}/twice", "x=[1]")

@@ -1,6 +1,6 @@
 """What `headrace run` serves: files and folders as apps, versions and their shares."""
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +91,18 @@ def finder(targets: Sequence[str]) -> Callable[[], Mapping[str, Mapping[int, Pat
         return apps
 
     return find
+
+
+def check_parts(known: Mapping[str, Mapping[int, Path]], arguments: Namespace) -> None:
+    """Raise UsageError where an option is about an app or a version that is not there."""
+    for option in ("canary", "shadow"):
+        parts: list[Part] = getattr(arguments, option)
+        for one in parts:
+            if one.version not in known.get(one.app, ()):
+                raise UsageError(f"--{option}: there is no `{one.app}` version {one.version}")
+    for app, _ in arguments.versions:
+        if app and app not in known:
+            raise UsageError(f"--versions: there is no `{app}`")
 
 
 def is_part(cause: BaseException) -> bool:

@@ -4,12 +4,13 @@ import os
 import signal
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
+from errno import EADDRINUSE
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import _files, _limits, _observing, _permissions, _serving
+from . import _files, _limits, _observing, _permissions, _serving, _triton
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ..compiler.plan import Plan
     from ..runtime.engine import EngineConfig
     from ..runtime.fronts import Addresses
-    from ..runtime.repository.keeper import Keeper
+    from ..runtime.repository.keeper import Apps, Keeper
     from ..runtime.repository.repository import Repository
     from ..runtime.repository.state import LoadFailed
     from ..runtime.server_config import ServerConfig
@@ -49,7 +50,7 @@ def _seconds(text: str) -> float:
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "targets", metavar="FILE", nargs="+", help="a .plan or .pipe file, or a folder of them"
+        "targets", metavar="FILE", nargs="*", help="a .plan or .pipe file, or a folder of them"
     )
     parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine only")
     for name, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
@@ -122,9 +123,11 @@ def _arguments(parser: ArgumentParser) -> None:
     )
     _limits.add_arguments(parser)
     _observing.arguments(parser)
+    _triton.add_arguments(parser)
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
+    _triton.adopt(arguments, console)
     if (arguments.tls_certificate is None) != (arguments.tls_key is None):
         raise UsageError("--tls-certificate and --tls-key go together")
     if arguments.tls_client_authority is not None and arguments.tls_key is None:
@@ -137,7 +140,9 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         raise UsageError("--load goes with --control explicit")
     if explicit and watch:
         raise UsageError("--watch loads what changes, --control explicit what callers say")
-    find = _serving.finder(arguments.targets)
+    if {arguments.http_port, arguments.grpc_port} == {None}:
+        raise UsageError("without HTTP and gRPC nothing is served")
+    find = _finder(arguments, console)
     from ..runtime.repository.state import State
     from ..runtime.server import serve
 
@@ -152,13 +157,14 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         observer = _observing.observer(arguments)
         if observer is not None:
             opened.callback(observer.close)
-        repository, keeper = _repository(arguments, settings, find, console)
+        repository, keeper = _repository(arguments, settings, find)
         opened.callback(repository.close)
         if not explicit:
-            _load(keeper, _serving.named(arguments.targets), console)
+            _load(keeper, _serving.named(arguments.targets), console, arguments)
             if not repository.routes and not watch:
                 raise UsageError(f"there is no plan in `{'`, `'.join(arguments.targets)}`")
         if not (explicit or watch):
+            _serving.check_parts(find(), arguments)
             _permissions.check_labels(config, repository)
         for name in find() if "*" in arguments.load else arguments.load:
             _load_named(repository, name)
@@ -166,7 +172,9 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             server = serve(repository, config, observer)
         except OSError as error:
             reason = error.strerror or error
-            raise RunFailure(f"cannot serve on {arguments.host}: {reason}") from error
+            cure = "`--http-port`, `--grpc-port` and `--metrics-port` take others, 0 a free one"
+            help = cure if error.errno == EADDRINUSE else None
+            raise RunFailure(f"cannot serve on {arguments.host}: {reason}", help) from error
         if watch:
             from ..runtime.repository.watch import Watch
 
@@ -214,15 +222,16 @@ def _settings(arguments: Namespace) -> "EngineConfig":
 def _repository(
     arguments: Namespace,
     settings: "EngineConfig",
-    find: Callable[[], Mapping[str, Mapping[int, Path]]],
-    console: Console,
+    find: "Callable[[], Apps]",
 ) -> "tuple[Repository, Keeper]":
     from ..runtime.repository.keeper import Keeper
+    from ..runtime.repository.policy import All
     from ..runtime.repository.repository import Repository
 
+    policies = {"": All()} if arguments.model_repository else dict(arguments.versions)
     repository = Repository(
         settings,
-        policies=dict(arguments.versions),
+        policies=policies,
         find=lambda app: keeper.candidates(app),
     )
     shares: dict[str, dict[int, float]] = {}
@@ -235,25 +244,46 @@ def _repository(
             repository.shadow(shadow.app, shadow.version, shadow.share)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    keeper = Keeper(repository, find)
+    return repository, keeper
+
+
+def _finder(arguments: Namespace, console: Console) -> "Callable[[], Apps]":
+    """Return what looks which apps there are, and how each is read."""
+    if arguments.model_repository:
+        return _triton.finder(arguments, console)
+    find = _serving.finder(arguments.targets)
     alone = not any(_serving.is_folder(one) for one in arguments.targets)
 
     def read(path: Path) -> "Plan":
         schedule = arguments.schedule if path.suffix == _files.SOURCE or alone else None
         return _files.plan_of(str(path), schedule, console)
 
-    keeper = Keeper(repository, find, read)
-    return repository, keeper
+    def apps() -> "Apps":
+        from ..runtime.repository.folder import candidates
+
+        return {app: candidates(versions, read) for app, versions in find().items()}
+
+    return apps
 
 
-def _load(keeper: "Keeper", named: frozenset[str], console: Console) -> None:
+def _load(
+    keeper: "Keeper", named: frozenset[str], console: Console, arguments: Namespace
+) -> None:
     """Load what is there at the start; raises what keeps any of it from being loaded."""
+    failures: list[LoadFailed] = []
 
     def tell(app: str, failure: "LoadFailed | None") -> None:
         if failure is not None and (app in named or not _serving.is_part(failure.cause)):
-            _refuse(failure)
+            failures.append(failure)
 
     with console.progress("load") as progress:
         keeper.renew(tell, progress)
+    ends = not arguments.model_repository or arguments.exit_on_error
+    for failure in failures[:-1] if ends else failures:
+        _serving.show(failure.cause, console)
+    if failures and ends:
+        _refuse(failures[-1])
 
 
 def _load_named(repository: "Repository", name: str) -> None:

@@ -56,14 +56,17 @@ def test_what_has_no_port_is_not_served() -> None:
 
 @pytest.mark.parametrize("kind", ["http_port", "grpc_port", "metrics_port"])
 @CARRIERS
-def test_a_port_that_is_taken_is_an_os_error(carrier: Carrier, kind: str) -> None:
+def test_a_port_that_is_taken_is_an_os_error(
+    carrier: Carrier, kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     engine = Engine(echo_plan("p", "f32"))
     ports: dict[str, Any] = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports[kind] = taken.getsockname()[1]
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match=f"port {ports[kind]}: Address already in use"):
             serve([engine], ServerConfig(**ports, carrier=carrier))
     engine.close()
+    assert capfd.readouterr().err == ""  # where libraries in C would write
 
 
 def test_plans_with_a_pipeline_of_the_same_name_are_not_served_together() -> None:
