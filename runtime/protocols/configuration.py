@@ -18,6 +18,8 @@ TYPE_PARAMETER = "headrace.type."
 
 def model_config(model: Model) -> dict[str, Any]:  # Any: JSON
     """Return the JSON form of `ModelConfig`. `dims` are without the batch axis."""
+    if model.described is not None:
+        return dict(model.described.config)
     optional = {p.field.name for p in model.pipeline.parameters if p.has_default}
     inputs = [
         tensor | _of_input(tensor["dims"], form.optional or form.name in optional)

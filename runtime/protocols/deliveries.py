@@ -47,6 +47,8 @@ class Deliveries:
         if not delivery.classes:
             return tensor
         labels = self._extras.labels.get(model.name, {}).get(tensor.name, ())
+        if not labels and model.described is not None:
+            labels = model.described.labels.get(tensor.name, ())
         batched = model.pipeline.batch is not None
         return classified(tensor, delivery.classes, labels, batched)
 

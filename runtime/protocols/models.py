@@ -1,19 +1,33 @@
 """Pipelines as the protocol's models: how one is found by name and version."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from ...compiler.plan import PipelinePlan, Plan
+from ...stdlib.op import Item
 from ..request import Code, Fault, RequestError
 from .forms import Form, Kind, NoForm, form_of
 from .names import is_name, shown
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a repository of configurations says of a model: `config` is the JSON form of its
+    `ModelConfig`, `labels` name classes by output, `warmups` are inputs that it runs with before
+    it is served."""
+
+    config: Mapping[str, Any]  # Any: JSON
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    warmups: tuple[Mapping[str, Item], ...] = field(default=(), compare=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """A pipeline with the forms of its values. `shape_inputs` and `shape_outputs` map each
-    `NAME_shape` to the ragged value that it belongs to."""
+    `NAME_shape` to the ragged value that it belongs to. `described` is what it is said to be where
+    that is not told by the plan."""
 
     name: str
     version: str
@@ -23,6 +37,7 @@ class Model:
     outputs: Mapping[str, Form]
     shape_inputs: Mapping[str, Form]
     shape_outputs: Mapping[str, Form]
+    described: Described | None = None
 
     @property
     def valid_inputs(self) -> str:
@@ -49,7 +64,9 @@ class Model:
         return tuple(results)
 
 
-def model_of(plan: Plan, pipeline: PipelinePlan, version: str) -> Model:
+def model_of(
+    plan: Plan, pipeline: PipelinePlan, version: str, described: Described | None = None
+) -> Model:
     """Prepare a pipeline for the wire; NoForm, naming it, when one of its values cannot travel."""
     batched = pipeline.batch is not None
     try:
@@ -66,6 +83,7 @@ def model_of(plan: Plan, pipeline: PipelinePlan, version: str) -> Model:
         _by_name(outputs),
         _by_shape_name(inputs),
         _by_shape_name(outputs),
+        described,
     )
 
 

@@ -19,6 +19,7 @@ from ...compiler.plan import Plan
 from ...compiler.plan_file import plan_hash
 from ..engine import Engine, EngineConfig
 from ..load import Progress
+from ..protocols.models import Described
 from ..shared import Shared
 from .app import App
 from .counts import Totals
@@ -29,7 +30,7 @@ from .routes import AppTable, routes_of
 from .shadow import ShadowCounts, ShadowTally
 from .shares import check_shares
 from .state import Entry, LoadFailed, State, Unknown, said
-from .version import Candidate, Version, changed, served_of
+from .version import Candidate, Version, changed, served_of, warm_up
 
 Find: TypeAlias = Callable[[str], Mapping[int, Candidate]]
 """Returns the versions of an app that are there to be loaded, by their numbers."""
@@ -269,6 +270,7 @@ class Repository:
     ) -> Version | None:
         """Load a version, beside what is served; None when it is served already."""
         live = app.live.get(number)
+        described: Mapping[str, Described] = {}
         if live is not None and candidate.stamp is not None and live.stamp == candidate.stamp:
             return None
         self._tell(app, number, State.LOADING)
@@ -276,20 +278,22 @@ class Repository:
         try:
             plan = candidate.read()
             digest = plan_hash(plan)
-            if live is not None and live.hash == digest:
+            described = candidate.describe()
+            if live is not None and live.hash == digest and live.described == described:
                 live.stamp = candidate.stamp
                 self._tell(app, number, None)
                 return None
             engine = Engine(plan, self._config, progress=progress, shared=self._shared)
             try:
-                served = served_of(engine, number)
+                served = served_of(engine, number, described)
+                warm_up(served)
             except BaseException:
                 engine.close()
                 raise
         except Exception as error:
             self._tell(app, number, State.FAILED, said(error), digest)
             raise LoadFailed(app.name, number, error, stays=bool(app.live)) from error
-        return Version(app.name, number, digest, engine, served, candidate.stamp)
+        return Version(app.name, number, digest, engine, served, candidate.stamp, described)
 
     def _unloaded(self, app: App, number: int, digest: str, _: "Future[None]") -> None:
         with self._lock:

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ...compiler.plan import Plan
 from ..engine import Engine
-from ..protocols.models import model_of
+from ..protocols.models import Described, model_of
 from ..turns import Sequences
 from .route import Served
 from .shadow import Shadow, ShadowTally
@@ -15,15 +16,17 @@ from .state import Entry, State
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan that could be loaded. Two of equal `stamp` are the same; None says nothing."""
+    """A plan that could be loaded. Two of equal `stamp` are the same; None says nothing.
+    `describe` tells what its pipelines are said to be, where that is not told by the plan."""
 
     read: Callable[[], Plan]
     stamp: Hashable = None
+    describe: Callable[[], Mapping[str, Described]] = dict[str, Described]
 
 
 def changed(candidate: Candidate, change: Callable[[Plan], Plan]) -> Candidate:
     """Return what `change` makes of it, which is the same as nothing else."""
-    return Candidate(lambda: change(candidate.read()))
+    return Candidate(lambda: change(candidate.read()), describe=candidate.describe)
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +41,7 @@ class Version:
     engine: Engine
     served: Mapping[str, Served]
     stamp: Hashable = None
+    described: Mapping[str, Described] = field(default_factory=dict[str, Described])
     owned: bool = True
     draining: bool = False
     ended: bool = False
@@ -76,11 +80,22 @@ class Version:
         return bool(self.sequences) and not self.ended
 
 
-def served_of(engine: Engine, number: int) -> Mapping[str, Served]:
+def served_of(
+    engine: Engine, number: int, described: Mapping[str, Described] = MappingProxyType({})
+) -> Mapping[str, Served]:
     """Return an engine's pipelines by name; raises NoForm when one's values cannot travel."""
     return {
         pipeline.name: Served(
-            model_of(engine.plan, pipeline, str(number)), engine, engine.pipeline(pipeline.name)
+            model_of(engine.plan, pipeline, str(number), described.get(pipeline.name)),
+            engine,
+            engine.pipeline(pipeline.name),
         )
         for pipeline in engine.plan.pipelines
     }
+
+
+def warm_up(served: Mapping[str, Served]) -> None:
+    """Run pipelines with what they are described to be warmed up with; raises the Fault."""
+    for one in served.values():
+        for inputs in () if one.model.described is None else one.model.described.warmups:
+            one.engine.run(one.prepared, inputs)

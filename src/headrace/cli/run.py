@@ -267,9 +267,7 @@ def _finder(arguments: Namespace, console: Console) -> "Callable[[], Apps]":
     return apps
 
 
-def _load(
-    keeper: "Keeper", named: frozenset[str], console: Console, arguments: Namespace
-) -> None:
+def _load(keeper: "Keeper", named: frozenset[str], console: Console, arguments: Namespace) -> None:
     """Load what is there at the start; raises what keeps any of it from being loaded."""
     failures: list[LoadFailed] = []
 

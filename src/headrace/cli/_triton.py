@@ -1,0 +1,198 @@
+"""The options of a tritonserver, for `headrace run --model-repository DIR`: read as it reads them,
+and turned into ours. What has no effect here is told; what would change answers is refused."""
+
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .command import UsageError
+from .console import Console
+
+if TYPE_CHECKING:
+    from ..dsl.diagnostic import Diagnostic
+    from ..runtime.repository.keeper import Apps
+    from ..triton.serving import Options
+
+_WITHOUT_EFFECT: Final = (
+    *("model-load-thread-count", "model-load-retry-count", "model-load-gpu-limit"),
+    *("pinned-memory-pool-byte-size", "cuda-memory-pool-byte-size", "buffer-manager-thread-count"),
+    *("cuda-virtual-address-size", "min-supported-compute-capability", "backend-directory"),
+    *("http-thread-count", "http-max-input-size", "grpc-infer-thread-count", "grpc-keepalive-time"),
+    *("grpc-infer-allocation-pool-size", "grpc-max-response-pool-size", "grpc-keepalive-timeout"),
+    *("metrics-interval-ms", "metrics-config", "repository-poll-secs", "host-policy", "log-file"),
+    *("cache-directory", "repoagent-directory", "allow-cpu-metrics", "allow-gpu-metrics"),
+    *("enable-peer-access", "reuse-http-port", "reuse-grpc-port", "cuda-graphs", "log-info"),
+)
+"""Options of how a tritonserver works inside, or of what is told otherwise here."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "a Triton repository", "Served as a tritonserver serves it; most of its options are known."
+    )
+    group.add_argument(
+        *("--model-repository", "--model-store"),
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder of models with their config.pbtxt, in place of FILE; may be repeated",
+    )
+    group.add_argument("--model-control-mode", choices=("none", "poll", "explicit"))
+    group.add_argument("--load-model", action="append", default=[], metavar="NAME")
+    group.add_argument("--model-config-name", metavar="NAME", help="of MODEL/configs/NAME.pbtxt")
+    for name, otherwise, what in (
+        ("exit-on-error", True, "end when a model cannot be loaded; default: true"),
+        ("strict-readiness", True, "ready only when all models are; default: true"),
+        ("strict-model-config", False, "complete no configuration"),
+        ("disable-auto-complete-config", False, "the same"),
+        *((f"allow-{one}", True, "serve it; default: true") for one in ("http", "grpc", "metrics")),
+    ):
+        group.add_argument(
+            f"--{name}", type=_flag, nargs="?", const=True, default=otherwise, help=what
+        )
+    for one in ("http", "grpc", "metrics"):
+        group.add_argument(f"--{one}-address", metavar="HOST", help="all of them are one, --host")
+    group.add_argument(
+        "--cache-config", type=_cache, action="append", default=[], metavar="local,size=BYTES"
+    )
+    group.add_argument("--response-cache-byte-size", type=int, metavar="BYTES")
+    group.add_argument("--rate-limit", choices=("off", "execution_count"), default="off")
+    group.add_argument(
+        "--rate-limit-resource",
+        type=_resource,
+        action="append",
+        default=[],
+        metavar="NAME:COUNT[:DEVICE]",
+    )
+    group.add_argument(
+        "--backend-config", action="append", default=[], metavar="BACKEND,NAME=VALUE"
+    )
+    group.add_argument("--exit-timeout-secs", type=int, metavar="SECONDS", help="as --grace")
+    group.add_argument("--log-verbose", type=int, default=0, metavar="LEVEL")
+    group.add_argument("--id", metavar="NAME", help="as --name")
+    for one in _WITHOUT_EFFECT:
+        group.add_argument(f"--{one}", action=_Ignored, nargs="?", help="taken, and without effect")
+
+
+class _Ignored(Action):
+    def __call__(
+        self,
+        parser: ArgumentParser,  # noqa: ARG002
+        namespace: Namespace,
+        values: object,  # noqa: ARG002
+        option_string: str | None = None,
+    ) -> None:
+        namespace.ignored = [*getattr(namespace, "ignored", []), option_string]
+
+
+def adopt(arguments: Namespace, console: Console) -> None:
+    """Turn what a tritonserver is told into what this server is told."""
+    if not arguments.model_repository:
+        if not arguments.targets:
+            raise UsageError("what is served is not said", "name a file, or --model-repository DIR")
+        return
+    if arguments.targets:
+        raise UsageError("--model-repository is in the place of FILE: give one of them")
+    for one in arguments.model_repository:
+        if not Path(one).is_dir():
+            raise UsageError(f"there is no folder `{one}`")
+    if arguments.versions or arguments.canary or arguments.shadow:
+        raise UsageError("which versions are served is said by `version_policy` in a config.pbtxt")
+    for option in getattr(arguments, "ignored", []):
+        console.say(f"{option} has no effect here")
+    arguments.targets = list(arguments.model_repository)
+    arguments.control = arguments.model_control_mode or arguments.control
+    arguments.load += arguments.load_model
+    arguments.grace = arguments.exit_timeout_secs or arguments.grace
+    arguments.name = arguments.id or arguments.name
+    if arguments.log_verbose > 0:
+        arguments.log_level = "info"
+    hosts = {
+        host
+        for one in ("http", "grpc", "metrics")
+        if (host := getattr(arguments, f"{one}_address")) is not None
+    }
+    if len(hosts) > 1:
+        raise UsageError(f"all ports are on one address, not on {' and '.join(sorted(hosts))}")
+    arguments.host = next(iter(hosts), arguments.host)
+    for one in ("http", "grpc", "metrics"):
+        if not getattr(arguments, f"allow_{one}"):
+            setattr(arguments, f"{one}_port", None)
+
+
+def finder(arguments: Namespace, console: Console) -> "Callable[[], Apps]":
+    """Return what looks which models there are."""
+    folders = tuple(Path(one) for one in arguments.targets)
+    options = _options(arguments)
+    told: set[str] = set()
+
+    def warn(found: "Sequence[Diagnostic]") -> None:
+        new = [one for one in found if str(one) not in told]
+        told.update(map(str, new))
+        if new:
+            console.mistakes(new)
+
+    def find() -> "Apps":
+        from ..triton.serving import find
+
+        return find(folders, options, warn)
+
+    return find
+
+
+def _options(arguments: Namespace) -> "Options":
+    from ..triton.complete import Defaults
+    from ..triton.serving import Options
+    from ..triton.translate.schedule import Serving
+
+    sizes = [*arguments.cache_config]
+    if arguments.response_cache_byte_size is not None:
+        sizes.append(arguments.response_cache_byte_size)
+    counted = arguments.rate_limit != "off"
+    if arguments.rate_limit_resource and not counted:
+        raise UsageError("--rate-limit-resource goes with --rate-limit=execution_count")
+    return Options(
+        Defaults(**_defaults(arguments.backend_config)),
+        Serving(max(sizes, default=None), dict(arguments.rate_limit_resource) if counted else None),
+        arguments.model_config_name,
+        completes=not (arguments.strict_model_config or arguments.disable_auto_complete_config),
+    )
+
+
+def _defaults(given: Sequence[str]) -> Mapping[str, int]:
+    """Read what matters here of `--backend-config`."""
+    found: dict[str, int] = {}
+    for one in given:
+        backend, comma, setting = one.rpartition(",")
+        name, equals, value = setting.partition("=")
+        if not equals or (comma and not backend):
+            raise UsageError(f"`{one}` is no BACKEND,NAME=VALUE")
+        if name == "default-max-batch-size":
+            if not value.isdigit():
+                raise UsageError(f"`{one}`: `{value}` is no number of rows")
+            found["max_batch_size"] = int(value)
+    return found
+
+
+def _flag(text: str) -> bool:
+    if text.lower() in ("true", "1", "on", "yes"):
+        return True
+    if text.lower() in ("false", "0", "off", "no"):
+        return False
+    raise ArgumentTypeError(f"`{text}` is neither true nor false")
+
+
+def _cache(text: str) -> int:
+    name, _, setting = text.partition(",")
+    key, _, value = setting.partition("=")
+    if name != "local" or key != "size" or not value.isdigit() or int(value) == 0:
+        raise ArgumentTypeError(f"`{text}` is no local,size=BYTES; other caches are not served")
+    return int(value)
+
+
+def _resource(text: str) -> tuple[str, int]:
+    name, *rest = text.split(":")
+    if not name.isidentifier() or not rest or not rest[0].isdigit() or len(rest) > 2:
+        raise ArgumentTypeError(f"`{text}` is no NAME:COUNT")
+    return name, int(rest[0])

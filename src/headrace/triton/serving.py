@@ -1,0 +1,110 @@
+"""A Triton repository as what a server loads: each model is an app, in the versions that its policy
+says, translated and compiled when it is loaded."""
+
+import os
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..compiler import compile_source
+from ..compiler.plan import Plan
+from ..dsl.diagnostic import CompileError, Diagnostic, Severity
+from ..dsl.source import Source
+from ..runtime.protocols.models import Described
+from ..runtime.repository.version import Candidate
+from .check import check
+from .complete import Defaults, complete, served
+from .repository import Model, Repository, read
+from .subject import Others, Subject
+from .translate.described import as_json
+from .translate.draft import Surroundings
+from .translate.labels import labels
+from .translate.members import members
+from .translate.program import Program, translate
+from .translate.schedule import Serving
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a tritonserver is told of its repository. `config_name` is that of
+    `--model-config-name`."""
+
+    defaults: Defaults = field(default_factory=Defaults)
+    serving: Serving = field(default_factory=Serving)
+    config_name: str | None = None
+    completes: bool = True
+
+
+def find(
+    folders: tuple[Path, ...],
+    options: Options,
+    warn: Callable[[tuple[Diagnostic, ...]], None],
+) -> Mapping[str, Mapping[int, Candidate]]:
+    """Return what could be loaded, by model and version; raises OSError.
+
+    What is wrong with a model is told when it is read; `warn` is given what is no error.
+    """
+    repository = read(folders, options.config_name)
+    found = check(repository, options.defaults)
+    warn(tuple(one for one in found if one.severity is not Severity.ERROR))
+    errors = [one for one in found if one.severity is Severity.ERROR]
+    subjects = subjects_of(repository, options.defaults)
+    around = Surroundings(Others(subjects), _from(folders[0]), options.serving)
+    known = {one.model.folder: one for one in subjects}
+    return {
+        model.name: _candidates(model, known.get(model.folder), around, errors)
+        for model in repository.models
+    }
+
+
+def subjects_of(repository: Repository, defaults: Defaults) -> tuple[Subject, ...]:
+    """Return the models whose configurations can be read, completed, each seeing the others."""
+    others = Others()
+    good = [one for one in repository.models if one.config.good]
+    others.subjects = tuple(Subject(one, complete(one, defaults), others) for one in good)
+    return others.subjects
+
+
+def _candidates(
+    model: Model, subject: Subject | None, around: Surroundings, errors: list[Diagnostic]
+) -> Mapping[int, Candidate]:
+    mistakes = [one for one in errors if one.primary.span.source == model.config.source]
+    if subject is None or mistakes:
+        numbers = [one.number for one in model.versions] or [1]
+        return {numbers[-1]: Candidate(lambda: _refuse(mistakes))}
+    return {
+        number: Candidate(
+            lambda number=number: plan_of(translate(subject, number, around)),
+            _stamp(subject),
+            lambda: {subject.name: described(subject)},
+        )
+        for number in served(model, subject.config)
+    }
+
+
+def plan_of(program: Program) -> Plan:
+    """Compile what was translated; raises CompileError."""
+    folder = program.subject.model.folder.parent
+    name = f"{program.subject.name}.pipe"
+    return compile_source(Source(name, program.text, folder / name))
+
+
+def described(subject: Subject) -> Described:
+    """Return what clients are told of a model."""
+    return Described(as_json(subject.config), labels(subject))
+
+
+def _refuse(mistakes: list[Diagnostic]) -> Plan:
+    raise CompileError(mistakes)
+
+
+def _from(folder: Path) -> Callable[[Path], str]:
+    return lambda path: Path(os.path.relpath(path, folder)).as_posix()
+
+
+def _stamp(subject: Subject) -> Hashable:
+    """Return what tells whether a model's files, or those of what it is made of, are others."""
+    folders = {one.model.folder for one in members(subject)}
+    files = sorted(file for folder in folders for file in folder.rglob("*") if file.is_file())
+    known = [(str(file), file.stat()) for file in files]
+    return tuple((name, one.st_ino, one.st_size, one.st_mtime_ns) for name, one in known)

@@ -1,0 +1,89 @@
+"""A source that is being written: its items, and the body of its pipeline."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...dsl.diagnostic import CompileError
+from ..subject import Others, Subject
+from .names import Names
+from .schedule import Serving, Settings
+from .tensors import Tensor
+
+UNSERVED = "HR650"
+"""The code of what a tritonserver would do and this server does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all models of a repository have in common. `locate` says how a source names a file."""
+
+    others: Others
+    locate: Callable[[Path], str]
+    serving: Serving = field(default_factory=Serving)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A tensor that tells a model where it is in its sequence."""
+
+    tensor: Tensor
+    kind: str
+    values: tuple[float, float]  # for false and true; nothing of an id
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A state: what a model is given, and what it gives for the next request."""
+
+    before: Tensor
+    after: str
+    begin: str  # the expression for what it is at first
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A model in a source: what it is called there, and in order what it takes and gives."""
+
+    name: str
+    subject: Subject
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    controls: tuple[Control, ...] = ()
+    states: tuple[Kept, ...] = ()
+    inside: dict[str, str] = field(default_factory=dict[str, str])  # the names of inputs in source
+
+    @property
+    def batches(self) -> bool:
+        return self.subject.config.max_batch_size > 0
+
+
+@dataclass(slots=True)
+class Draft:
+    """`sequence` is the model whose sequences the pipeline goes by."""
+
+    around: Surroundings
+    names: Names = field(default_factory=Names)
+    items: list[str] = field(default_factory=list[str])
+    lines: list[str] = field(default_factory=list[str])
+    following: list[str] = field(default_factory=list[str])
+    states: list[str] = field(default_factory=list[str])
+    settings: Settings = field(default_factory=Settings)
+    stages: dict[tuple[str, int], Stage] = field(default_factory=dict[tuple[str, int], Stage])
+    files: list[Path] = field(default_factory=list[Path])
+    sequence: Subject | None = None
+    resources: dict[str, int] = field(default_factory=dict[str, int])
+
+    @contextmanager
+    def block(self, head: str) -> Generator[None]:
+        """Write lines into a block of their own."""
+        outer, self.lines = self.lines, []
+        yield
+        inner, self.lines = self.lines, outer
+        self.lines.append(f"{head} {{\n" + "\n".join(inner) + "\n}")
+
+
+def refuse(subject: Subject, message: str, *path: str | int, help: str) -> CompileError:
+    """Return what to raise of something that is not served."""
+    return CompileError([subject.error(UNSERVED, message, *path, help=help)])

@@ -1,0 +1,127 @@
+"""A model of a repository as the text of a `.pipe` file: all of it, in the canonical form."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...dsl.format import format_module
+from ...dsl.parse import parse
+from ...dsl.source import Source
+from ..subject import Subject
+from .draft import Draft, Surroundings, refuse
+from .ensembles import Context, call_ensemble, unread_steps
+from .members import members
+from .names import Names, renamed
+from .schedule import duration, sequence_settings
+from .stages import call, stage_of
+from .tensors import Tensor, tensor, written
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A model in one version. `files` are those that the source names."""
+
+    subject: Subject
+    version: int
+    text: str
+    files: tuple[Path, ...]
+
+
+def translate(subject: Subject, version: int, around: Surroundings) -> Program:
+    """Write a model as a source; raises CompileError with what of it cannot be served."""
+    draft = Draft(around)
+    config = subject.config
+    pipeline = draft.names.fresh(subject.name)
+    draft.sequence = _sequence(subject)
+    inputs, outputs = list(map(tensor, config.input)), list(map(tensor, config.output))
+    inside = {one.name: draft.names.fresh(one.name) for one in inputs}
+    single = draft.sequence is not None and config.max_batch_size > 0
+    arguments = {name: f"{own}[0]" if single else own for name, own in inside.items()}
+    wanted = {one.name: one.name for one in outputs}
+    if subject.is_ensemble:
+        context = Context(config.max_batch_size > 0)
+        made = call_ensemble(draft, subject, arguments, wanted, context)
+    else:
+        stage = stage_of(draft, subject, version, "net")
+        made = call(draft, stage, arguments, wanted)
+    if single:
+        made = {name: f"expand_dims({value}, axis = 0)" for name, value in made.items()}
+    named = Names()
+    results = {one.name: named.fresh(one.name) for one in outputs}
+    head = _head(draft, subject, pipeline, inputs, inside, outputs, results)
+    returned = ", ".join(f"{results[name]} = {value}" for name, value in made.items())
+    lines = [*draft.states, *draft.lines]
+    lines += [f"next {', '.join(draft.following)}"] if draft.following else []
+    lines.append(f"return {returned}")
+    if draft.sequence is not None:
+        draft.settings.pipeline += sequence_settings(draft.sequence.config)
+    body = "\n".join(lines)
+    text = "\n".join(
+        [
+            *_notes(subject),
+            *draft.items,
+            "",
+            f"{head} {{\n{body}\n}}",
+            "",
+            draft.settings.text(pipeline),
+        ]
+    )
+    return Program(subject, version, _formatted(subject.name, text), tuple(draft.files))
+
+
+def _head(
+    draft: Draft,
+    subject: Subject,
+    pipeline: str,
+    inputs: list[Tensor],
+    inside: dict[str, str],
+    outputs: list[Tensor],
+    results: dict[str, str],
+) -> str:
+    config = subject.config
+    front = (1,) if draft.sequence is not None and config.max_batch_size > 0 else ()
+    params = [
+        f"{renamed(one.name, inside[one.name])}: "
+        + written(one.dtype, (*front, *one.dims), optional=one.optional)
+        for one in inputs
+    ]
+    given = [
+        f"{renamed(one.name, results[one.name])}: {written(one.dtype, (*front, *one.dims))}"
+        for one in outputs
+    ]
+    head = (
+        f"pipeline {renamed(subject.name, pipeline)}({', '.join(params)}) -> ({', '.join(given)})"
+    )
+    if draft.sequence is not None:
+        idle = draft.sequence.config.sequence_batching.max_sequence_idle_microseconds
+        return f"{head} per sequence idle {duration(idle)}"
+    return f"{head} batch {config.max_batch_size}" if config.max_batch_size > 0 else head
+
+
+def _sequence(subject: Subject) -> Subject | None:
+    """Return the model by whose sequences requests go: itself, or the one member that has some."""
+    found = [one for one in members(subject) if one.config.HasField("sequence_batching")]
+    if len(found) > 1:
+        raise refuse(
+            subject,
+            f"`{found[0].name}` and `{found[1].name}` both have sequences",
+            "ensemble_scheduling",
+            help="serve them as models of their own",
+        )
+    return found[0] if found else None
+
+
+def _notes(subject: Subject) -> list[str]:
+    """Return the comments of the configuration, and what of it nothing reads."""
+    lines = [line.strip() for line in subject.model.config.source.text.splitlines()]
+    notes = [line for line in lines if line.startswith("#")]
+    if subject.is_ensemble:
+        steps = subject.config.ensemble_scheduling.step
+        notes += [
+            f"# Step {number}, `{steps[number].model_name}`, is left out: nothing reads what it gives."
+            for number in unread_steps(subject)
+        ]
+    return [*notes, ""] if notes else []
+
+
+def _formatted(name: str, text: str) -> str:
+    return format_module(parse(Source(f"{name}.pipe", text)))

@@ -1,0 +1,182 @@
+"""What a configuration says of how a model runs, as settings of a stage and of a pipeline."""
+
+from dataclasses import dataclass, field
+
+from ..config import Message
+
+_CPU, _GPU = "KIND_CPU", "KIND_GPU"
+THREADS = "intra_op_thread_count"
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a server is told beside its repository: how many bytes its cache has (None: there is
+    none), and how much there is of what instances take (None: nothing is counted)."""
+
+    cache: int | None = None
+    resources: dict[str, int] | None = None
+
+
+@dataclass(slots=True)
+class Settings:
+    """Lines of a `schedule`: those of each stage, and those of the pipeline."""
+
+    stages: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    pipeline: list[str] = field(default_factory=list[str])
+
+    def text(self, pipeline: str) -> str:
+        lines = [f"{stage} {{ {', '.join(said)} }}" for stage, said in self.stages.items() if said]
+        lines += self.pipeline
+        if not lines:
+            return ""
+        return f"schedule {pipeline} {{\n" + "\n".join(lines) + "\n}\n"
+
+
+def stage_settings(
+    written: Message, config: Message, serving: Serving, *, batches: bool, python: bool
+) -> list[str]:
+    """Return what is said of a stage; `written` is the configuration before it was completed."""
+    said: list[str] = []
+    waits = False
+    # A server that completes a configuration may have put queues where nobody has asked for one.
+    if written.HasField("dynamic_batching") and batches:
+        said.append(_batch(config.max_batch_size, config.dynamic_batching))
+        waits = True
+    elif config.HasField("sequence_batching") and batches:
+        strategy = config.sequence_batching
+        chosen = strategy.oldest if strategy.HasField("oldest") else strategy.direct
+        said.append(_batch(config.max_batch_size, chosen))
+        waits = True
+    instances = _instances(written, config, python=python)
+    said += instances
+    waits = waits or any(one.startswith("instances") for one in instances)
+    if written.HasField("dynamic_batching") and waits:
+        said += _queue(config.dynamic_batching)
+    said += _accelerator(config)
+    if serving.cache is not None and config.response_cache.enable:
+        said.append(f"cache = {_size(serving.cache)}")
+    if serving.resources is not None:
+        said += _resources(config)
+    if not python:
+        said += _threads(config)
+    sizes = sorted({max(1, one.batch_size) for one in config.model_warmup})
+    if sizes and (batches or sizes == [1]):
+        said.append(f"warmup = [{', '.join(map(str, sizes))}]")
+    return said
+
+
+def sequence_settings(config: Message) -> list[str]:
+    """Return how requests of sequences meet."""
+    sequences = config.sequence_batching
+    count = sum(max(1, group.count) for group in config.instance_group) or 1
+    slots = max(1, config.max_batch_size)
+    if sequences.HasField("oldest"):
+        most = max(1, sequences.oldest.max_candidate_sequences)
+        return [f"sequences {{ strategy = oldest, max = {most * count}, backlog = {BACKLOG} }}"]
+    if config.max_batch_size > 0:
+        return [f"sequences {{ strategy = direct, slots = {slots}, backlog = {BACKLOG} }}"]
+    return [f"sequences {{ strategy = oldest, max = {count}, backlog = {BACKLOG} }}"]
+
+
+BACKLOG = 4096
+"""Sequences that may wait for a place. A tritonserver lets any number wait."""
+
+
+def duration(microseconds: int) -> str:
+    """Return a time in the largest unit that says it exactly."""
+    for unit, size in (("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1000)):
+        if microseconds and microseconds % size == 0:
+            return f"{microseconds // size}{unit}"
+    return f"{microseconds}us"
+
+
+def _batch(most: int, batching: Message) -> str:
+    fields = batching.DESCRIPTOR.fields_by_name
+    parts = [f"max = {most}"]
+    delay = batching.max_queue_delay_microseconds
+    if delay:
+        parts.append(f"wait = {duration(delay)}")
+    if "preferred_batch_size" in fields:
+        sizes = sorted({one for one in batching.preferred_batch_size if 0 < one <= most})
+        if sizes and sizes != [most]:
+            parts.append(f"prefer = [{', '.join(map(str, sizes))}]")
+    return f"batch {{ {', '.join(parts)} }}"
+
+
+def _queue(batching: Message) -> list[str]:
+    said: list[str] = []
+    bounds = _bounds(batching.default_queue_policy)
+    if batching.priority_levels:
+        default = batching.default_priority_level
+        parts = [f"levels = {batching.priority_levels}"]
+        parts += [f"default = {default}"] if default else []
+        said.append(f"priority {{ {', '.join(parts)} }}")
+        for level, policy in sorted(batching.priority_queue_policy.items()):
+            if one := _bounds(policy):
+                bounds.append(f"level({level}) {{ {', '.join(one)} }}")
+    if bounds:
+        said.append(f"queue {{ {', '.join(bounds)} }}")
+    return said
+
+
+def _bounds(policy: Message) -> list[str]:
+    parts: list[str] = []
+    if policy.max_queue_size:
+        parts.append(f"size = {policy.max_queue_size}")
+    if policy.default_timeout_microseconds:
+        parts.append(f"timeout = {duration(policy.default_timeout_microseconds)}")
+    delay = policy.timeout_action == policy.DELAY
+    if delay and (policy.default_timeout_microseconds or policy.allow_timeout_override):
+        parts.append("on_timeout = delay")
+    if policy.allow_timeout_override:
+        parts.append("override = on")
+    return parts
+
+
+def _instances(written: Message, config: Message, *, python: bool) -> list[str]:
+    """Return how many instances there are and where; nothing where nobody has said it."""
+    groups = [one for one in config.instance_group if not one.passive]
+    kinds = {
+        config.DESCRIPTOR.file.message_types_by_name["ModelInstanceGroup"]
+        .enum_types_by_name["Kind"]
+        .values_by_number[one.kind]
+        .name
+        for one in groups
+    }
+    said: list[str] = []
+    if _GPU in kinds:
+        gpus = [gpu for one in groups for gpu in one.gpus] or [0]
+        said.append(f"device = gpu({gpus[0]})")
+    if written.instance_group or python:
+        count = sum(max(1, one.count) * max(1, len(one.gpus)) for one in groups)
+        said.insert(0, f"instances = {max(1, count)}")
+    return said
+
+
+def _accelerator(config: Message) -> list[str]:
+    accelerators = config.optimization.execution_accelerators
+    names = [one.name for one in accelerators.cpu_execution_accelerator]
+    names += [one.name for one in accelerators.gpu_execution_accelerator]
+    return [f"backend = {name}" for name in names if name in ("openvino", "tensorrt")]
+
+
+def _resources(config: Message) -> list[str]:
+    taken: dict[str, int] = {}
+    for group in config.instance_group:
+        for one in group.rate_limiter.resources:
+            taken[one.name] = max(taken.get(one.name, 0), one.count)
+    if not taken:
+        return []
+    return [f"resources {{ {', '.join(f'{name} = {count}' for name, count in taken.items())} }}"]
+
+
+def _threads(config: Message) -> list[str]:
+    said = config.parameters[THREADS].string_value if THREADS in config.parameters else ""
+    return [f"threads = {said}"] if said.isdigit() and int(said) > 0 else []
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if count % size == 0:
+            return f"{count // size}{unit}"
+    return f"{max(1, count >> 10)}KiB"
