@@ -14,7 +14,7 @@ from headrace.compiler.plan_file import TRUNCATED, PlanError, read, to_bytes, wr
 from headrace.dsl.read import read_source
 from headrace.runtime.engine import EngineConfig
 from headrace.runtime.repository.folder import BadFolder, candidates, scan
-from headrace.runtime.repository.keeper import Keeper
+from headrace.runtime.repository.keeper import Apps, Keeper
 from headrace.runtime.repository.policy import All, Policy
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.repository.state import LoadFailed
@@ -76,6 +76,10 @@ def test_the_stamp_of_a_plan_is_its_files_and_a_source_has_none(tmp_path: Path) 
     assert candidates(files, read)[1].stamp != first[1].stamp
 
 
+def apps_of(folder: Path) -> Apps:
+    return {app: candidates(files, read_any) for app, files in scan(folder).items()}
+
+
 Told = tuple[str, LoadFailed | None]
 
 
@@ -86,7 +90,7 @@ class Watched:
         policies = {} if policy is None else {"": policy}
         self.repository = Repository(EngineConfig(workers=1), policies=policies)
         self.told: queue.SimpleQueue[Told] = queue.SimpleQueue()
-        self._keeper = Keeper(self.repository, lambda: scan(folder), read_any)
+        self._keeper = Keeper(self.repository, lambda: apps_of(folder))
         self._watch = Watch([folder], lambda _: self._keeper.renew(self._tell))
         self._keeper.renew(self._tell)
         self.service: Service = serving(self.repository)

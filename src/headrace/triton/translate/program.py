@@ -117,7 +117,7 @@ def _notes(subject: Subject) -> list[str]:
     if subject.is_ensemble:
         steps = subject.config.ensemble_scheduling.step
         notes += [
-            f"# Step {number}, `{steps[number].model_name}`, is left out: nothing reads what it gives."
+            f"# Step {number}, `{steps[number].model_name}`, is left out: nothing reads it."
             for number in unread_steps(subject)
         ]
     return [*notes, ""] if notes else []
