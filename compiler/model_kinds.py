@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 
 from .plan import BACKENDS
 
+PARTS: Final = ("open", "next")
+"""Of a model that answers any number of times: what begins, and what gives the next answer."""
+
 SCHEMES: Final = ("grpc", "http", "https")
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first time that a ZIP can tell
 
@@ -27,6 +30,7 @@ class Form(Enum):
     PATH = "a file or folder"
     SYMBOL = "library.so:symbol"
     ADDRESS = "grpc://host:port/model"
+    VERSION = "model/1/model.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ _BUILT_IN: Final = {
     "litert": Kind(Form.PATH, ("litert",)),
     "remote": Kind(Form.ADDRESS, ("remote",), told=True),
     "native": Kind(Form.SYMBOL, ("native",)),
+    "triton_python": Kind(Form.VERSION, ("triton_python",), told=True),
 }
 
 
@@ -87,6 +92,35 @@ def packed(path: Path) -> bytes:
     if path.suffix == ".xml" and weights.is_file():
         return _archive({"model.xml": path.read_bytes(), "model.bin": weights.read_bytes()})
     return path.read_bytes()
+
+
+def packed_version(path: Path) -> bytes:
+    """Return what a plan carries of a model that Triton's Python backend runs: its version's
+    folder, and all that is beside that but other versions; of a file in a folder that is none,
+    which stands for version 1, the file alone. Raises OSError."""
+    version = path.parent
+    if not version.name.isdigit():
+        return _archive({f"1/{path.name}": path.read_bytes()})
+    around, files = version.parent, dict[str, bytes]()
+    for one in sorted(around.rglob("*")):
+        inside = one.relative_to(around)
+        other = inside.parts[0].isdigit() and inside.parts[0] != version.name
+        if one.is_file() and not other and "__pycache__" not in inside.parts:
+            files[inside.as_posix()] = one.read_bytes()
+    return _archive(files)
+
+
+def split_version(location: str) -> tuple[str, str] | None:
+    """Split `model/1/model.py`, or that with `:open` or `:next` behind it, into the path and which
+    file and part of the model is meant; None when it is not written so."""
+    path, colon, part = location.rpartition(":")
+    if not colon or part not in PARTS:
+        path, part = location, ""
+    file = Path(path)
+    if file.suffix != ".py":
+        return None
+    version = file.parent.name if file.parent.name.isdigit() else "1"
+    return path, f"{version}/{file.name}" + (f":{part}" if part else "")
 
 
 def _archive(files: dict[str, bytes]) -> bytes:

@@ -20,6 +20,7 @@ from .devices import open_device
 from .devices.device import Device
 from .division import Share
 from .load_error import NO_BACKEND, LoadError
+from .nested import Nested
 from .shared import Closable, Shared
 from .stage import Stage
 
@@ -45,9 +46,11 @@ class Loading:
         tensorrt: bool,
         store: Shared | None = None,
         devices: Sequence[Device] = (),
+        nested: Nested | None = None,
     ) -> None:
         """`tensorrt` gives what runs on a GPU to TensorRT. `store` is what plans have in common;
-        `devices` are open already, and stay so."""
+        `devices` are open already, and stay so. `nested` is what stages may ask of the server."""
+        self._nested = nested
         self._store = store
         self.blobs, self.tensorrt = blobs, tensorrt
         self._closing = ExitStack()
@@ -60,6 +63,13 @@ class Loading:
         if name not in self._devices:
             self._devices[name] = self.own(open_device(name))
         return self._devices[name]
+
+    @property
+    def nested(self) -> Nested:
+        """What stages may ask of the server that runs them."""
+        if self._nested is None:
+            raise LoadError(NO_BACKEND, "a stage asks for other models, and nobody serves any here")
+        return self._nested
 
     def shared(
         self, key: Hashable, make: Callable[[], Opened], *, by_plans: bool = False

@@ -16,7 +16,7 @@ def blame(error: Exception, work: Work, pipeline: str, row: int | None = None) -
     cause: BaseException = error
     detail, retry_after = "", None
     if isinstance(error, StageError):
-        code, message = Code.FAILED, error.message
+        code, message, detail = error.code, error.message, error.detail
         row = error.row if row is None else row
         cause = error.__cause__ or error
     elif isinstance(error, StageGone):

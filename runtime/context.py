@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
 from .flow import Asked, Emission, Fallback, Flow, Fork, Work
+from .request import InSequence
 from .rows import Rows, Value
 
 Parameters: TypeAlias = Mapping[str, bool | int | float | str]
@@ -25,7 +26,17 @@ class Context:
     Rows that no request has asked for, as at warm-up, have an empty one.
     """
 
-    __slots__ = ("_clock", "_deadline", "id", "parameters", "priority")
+    __slots__ = (
+        "_clock",
+        "_deadline",
+        "_told",
+        "cancelled",
+        "id",
+        "over",
+        "parameters",
+        "priority",
+        "sequence",
+    )
 
     def __init__(
         self,
@@ -34,17 +45,39 @@ class Context:
         priority: int = 0,
         deadline: float | None = None,
         clock: Callable[[], float] = monotonic,
+        sequence: InSequence | None = None,
     ) -> None:
         """`deadline` is on `clock`, in seconds."""
+        self.sequence, self.over, self.cancelled = sequence, False, False
+        self._told: list[Callable[[], object]] = []
         self.id, self.priority = id, priority
         self.parameters: Parameters = MappingProxyType(dict(parameters))
         self._deadline, self._clock = deadline, clock
+
+    @property
+    def deadline(self) -> float | None:
+        """When its time is up, on the engine's clock; None: no limit."""
+        return self._deadline
 
     def remaining(self) -> float | None:
         """Return how many seconds are left at this moment, none less than 0; None: no limit."""
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - self._clock())
+
+    def end(self, *, cancelled: bool) -> None:
+        """Note that the request is over; who has asked is told, in this thread."""
+        self.cancelled, self.over = cancelled, True
+        told, self._told = self._told, []
+        for tell in told:
+            tell()
+
+    def tell_end(self, tell: Callable[[], object]) -> None:
+        """Let `tell` be called when the request is over, at once where it is. It must not block."""
+        self._told.append(tell)
+        if self.over and tell in self._told:
+            self._told.remove(tell)
+            tell()
 
     def __repr__(self) -> str:
         return f"Context(id={self.id!r}, parameters={dict(self.parameters)}, {self.priority})"

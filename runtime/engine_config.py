@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .admission import Intake
 from .devices.device import Device
 from .load import LoadConfig
+from .nested import Nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class EngineConfig:
     have no answer yet. With `predict` those that cannot be in time are refused, or dropped before
     they run. `clock` is monotonic, in seconds; deadlines are told on it.
     `tensorrt` lets TensorRT run what stands on a GPU: faster, slower to load, other last bits.
-    `devices` are open already and stay so; others are opened as the plan asks for them."""
+    `devices` are open already and stay so; others are opened as the plan asks for them.
+    `nested` answers stages that ask for other models (None: the engine itself does)."""
 
     workers: int | None = None
     intra_op_threads: int | None = None
@@ -30,6 +32,7 @@ class EngineConfig:
     clock: Callable[[], float] = time.monotonic
     tensorrt: bool = False
     devices: tuple[Device, ...] = ()
+    nested: Nested | None = None
 
     def worker_threads(self) -> int:
         """Return the number of workers."""

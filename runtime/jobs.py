@@ -12,7 +12,7 @@ from .metrics import StageCell, Tally
 from .prepared import present
 from .request import Fault
 from .rows import Rows, merge
-from .stage import Part, Stage, StageError
+from .stage import Part, RowsFailed, Stage, StageError
 from .strands import Delivery, Resume
 from .task import Branch, Join, Strand, Ticket
 
@@ -241,6 +241,8 @@ def _run_all(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> li
         together = [merge(pieces) for pieces in zip(*columns, strict=True)]
         run = stage.run if stage.policy is None else stage.run_together
         results = run(together, batch.rows, cell)
+    except RowsFailed as error:
+        return _apart(slices, error)
     except Exception as error:
         if isinstance(error, StageError) and batch.rows > 1:
             return [_alone(stage, piece, cell) for piece in slices]
@@ -255,6 +257,24 @@ def _run_all(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> li
     return deliveries
 
 
+def _apart(slices: Sequence[Slice[Ticket]], failed: RowsFailed) -> list[Delivery]:
+    """Give the requests whose rows have not failed theirs, and the others the reason."""
+    deliveries: list[Delivery] = []
+    start = kept = 0
+    for piece in slices:
+        stop = start + piece.stop - piece.start
+        wrong = next((row for row in range(start, stop) if row in failed.errors), None)
+        if wrong is None:
+            part = [column.part(kept, kept + stop - start) for column in failed.results]
+            deliveries.append(Delivery(piece.entry.owner, _rows(piece), part))
+            kept += stop - start
+        else:
+            kept += sum(row not in failed.errors for row in range(start, stop))
+            deliveries.append(_failed(piece, failed.errors[wrong], wrong - start))
+        start = stop
+    return deliveries
+
+
 def _alone(stage: Stage, piece: Slice[Ticket], cell: StageCell) -> Delivery:
     try:
         results = stage.run(_columns(piece), piece.stop - piece.start, cell)
@@ -263,9 +283,9 @@ def _alone(stage: Stage, piece: Slice[Ticket], cell: StageCell) -> Delivery:
     return Delivery(piece.entry.owner, _rows(piece), results)
 
 
-def _failed(piece: Slice[Ticket], error: Exception) -> Delivery:
+def _failed(piece: Slice[Ticket], error: Exception, index: int | None = None) -> Delivery:
     ticket, rows = piece.entry.owner, _rows(piece)
-    row = rows[0] if len(rows) == 1 else None
+    row = rows[0] if len(rows) == 1 else None if index is None else rows[index]
     if isinstance(error, StageError) and error.row is not None and error.row < len(rows):
         row = rows[error.row]
     fault = blame(error, ticket.work, ticket.task.pipeline.plan.name, row)

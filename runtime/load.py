@@ -16,6 +16,7 @@ from .cache import Cache
 from .devices.device import Device
 from .division import divide
 from .load_error import NO_CORE, LoadError
+from .nested import Nested
 from .seats import SeatedStage
 from .shared import Shared
 from .stage import Stage
@@ -31,13 +32,15 @@ class LoadConfig:
     """For whom a plan is loaded: so many `workers` run its stages at one time, and a run of a
     model takes `threads` where its schedule does not say (None: the cores are divided).
     `tensorrt` gives what runs on a GPU to TensorRT; with `warm` stages are warmed up as their
-    schedule says. `devices` are open already; they are used instead of others of their names."""
+    schedule says. `devices` are open already; they are used instead of others of their names.
+    `nested` is what stages may ask of the server."""
 
     workers: int = 1
     threads: int | None = 1
     tensorrt: bool = False
     warm: bool = False
     devices: tuple[Device, ...] = ()
+    nested: Nested | None = None
 
 
 class Stages:
@@ -57,7 +60,11 @@ class Stages:
         config = config or LoadConfig()
         cores = sorted(os.sched_getaffinity(0))
         self._loading = Loading(
-            dict(plan.blobs), tensorrt=config.tensorrt, store=shared, devices=config.devices
+            dict(plan.blobs),
+            tensorrt=config.tensorrt,
+            store=shared,
+            devices=config.devices,
+            nested=config.nested,
         )
         self.shares = divide(plan.segments, len(cores), config.workers, config.threads)
         self.all: list[Stage] = []

@@ -67,8 +67,8 @@ def model_backend(open: Open, kinds: tuple[str, ...]) -> Backend:
     """Return the backend of models of some kinds, which it opens as sessions."""
 
     def open_stage(segment: ModelSegment, index: int, share: Share, loading: Loading) -> ModelStage:
-        inputs = _ports(segment.input_names, segment.signature.params, segment.input_axes)
-        outputs = _ports(segment.output_names, segment.signature.results, segment.output_axes)
+        inputs = ports(segment.input_names, segment.signature.params, segment.input_axes)
+        outputs = ports(segment.output_names, segment.signature.results, segment.output_axes)
         rest = (segment.kind, segment.entry, inputs, outputs, segment.device, share)
         try:
             session = loading.shared(
@@ -84,9 +84,10 @@ def model_backend(open: Open, kinds: tuple[str, ...]) -> Backend:
     return Backend(open_stage, kinds)
 
 
-def _ports(
+def ports(
     names: Sequence[str], fields: Sequence[Field], axes: Sequence[int | None]
 ) -> tuple[Port, ...]:
+    """Return the inputs or outputs of a segment, with their batch axes."""
     return tuple(_port(*one) for one in zip(names, fields, axes, strict=True))
 
 

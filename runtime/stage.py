@@ -4,7 +4,7 @@ A stage knows nothing of requests, queues or clocks. `run` serves the rows of on
 plan allows without a queue; `run_together` is one execution and is what a queue's batch calls.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
@@ -17,11 +17,27 @@ from .rows import Rows, scatter
 
 
 class StageError(Exception):
-    """A stage failed. `row` is the row to blame where that is known; the cause is chained."""
+    """A stage failed. `row` is the row to blame where that is known; the cause is chained, `detail`
+    is for the log."""
 
-    def __init__(self, message: str, row: int | None = None) -> None:
-        self.message, self.row = message, row
+    def __init__(
+        self, message: str, row: int | None = None, code: Code = Code.FAILED, detail: str = ""
+    ) -> None:
+        self.message, self.row, self.code, self.detail = message, row, code, detail
         super().__init__(message)
+
+
+class RowsFailed(StageError):
+    """Some rows of an execution failed, each for a reason of its own in `errors`; `results` are
+    those of the others, in order, so that nothing has to run again."""
+
+    def __init__(
+        self, errors: "Mapping[int, StageError | StageGone]", results: "list[Rows]"
+    ) -> None:
+        row = min(errors)
+        super().__init__(errors[row].message, row)
+        self.errors, self.results = errors, results
+        self.code = errors[row].code
 
 
 class StageGone(Exception):

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from ..stdlib.op import Item
 from .accept import Presenter
+from .context import Context
 from .flow import Flow, Work
 from .forecast import START
 from .metrics import PipelineCell
@@ -58,7 +59,8 @@ class Task(Waiter):
     `size` are the bytes of its inputs; `waited` the seconds before it was started; `rows` is how
     many it has. It `ends` with the first work that it asks for, whose results are its own. Where it
     `opens` the thread that brings it may go as far as its first stage, and has `opened` it then
-    with this. With a `turn` in a sequence, `left` is what its flow has given for the states."""
+    with this. With a `turn` in a sequence, `left` is what its flow has given for the states.
+    `told` is what stages are told of it."""
 
     __slots__ = (
         "admitted",
@@ -81,6 +83,7 @@ class Task(Waiter):
         "rows",
         "size",
         "started",
+        "told",
         "turn",
         "waited",
     )
@@ -116,6 +119,7 @@ class Task(Waiter):
         self.opened: Ticket | Fault | None = None
         self.pauses = 0  # how often it has waited for its reader, less how often he has made room
         self.left: list[Rows] | None = None
+        self.told: Context | None = None
 
     @property
     def task(self) -> "Task":
@@ -140,7 +144,10 @@ class Task(Waiter):
         return self.answer.emit(outputs)
 
     def leave(self, succeeded: bool) -> None:
-        """Let the next request of its sequence go, with what this one leaves if it succeeded."""
+        """Let the next request of its sequence go, with what this one leaves if it succeeded, and
+        tell stages that still work for it."""
+        if self.told is not None:
+            self.told.end(cancelled=not succeeded)
         if self.turn is not None and self.pipeline.sequences is not None:
             self.pipeline.sequences.finish(self.turn, self.left if succeeded else None)
 

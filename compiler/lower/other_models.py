@@ -12,7 +12,15 @@ from ...dsl import ast
 from ...dsl.types import UNKNOWN
 from ..assets import Missing, locate
 from ..graph import Blob, ModelDef
-from ..model_kinds import Form, Kind, is_address, packed, split_symbol
+from ..model_kinds import (
+    Form,
+    Kind,
+    is_address,
+    packed,
+    packed_version,
+    split_symbol,
+    split_version,
+)
 from .constants import read_defaults
 from .entities import Entity, File, Mistaken, NamedModel
 from .model_axes import choose_axes
@@ -31,8 +39,7 @@ def read_other_model(item: ast.Model, kind: Kind, file: File, session: Session) 
             "HR324",
             f"nothing says what `{item.name.text}` takes and gives: only ONNX files are asked",
             item.location.span,
-            help=f"declare that behind the {'address' if kind.told else 'file'}, as in "
-            "`(x: f32[N]) -> (y: f32)`",
+            help=f"declare that behind the {_place(kind)}, as in `(x: f32[N]) -> (y: f32)`",
         )
         return Mistaken()
     signature = read_signature(item.params, item.results, file, problems)
@@ -66,6 +73,10 @@ def read_other_model(item: ast.Model, kind: Kind, file: File, session: Session) 
     return NamedModel(definition, where, defaults)
 
 
+def _place(kind: Kind) -> str:
+    return "address" if kind.form is Form.ADDRESS else "file"
+
+
 def find_content(
     location: ast.String, form: Form, file: File, problems: Problems, *, needed: bool
 ) -> tuple[Blob | None, str]:
@@ -76,6 +87,8 @@ def find_content(
         case Form.ADDRESS if is_address(text):
             return blob(text.encode()), ""
         case Form.SYMBOL if (split := split_symbol(text)) is not None:
+            text, entry = split
+        case Form.VERSION if (split := split_version(text)) is not None:
             text, entry = split
         case Form.PATH:
             pass
@@ -91,7 +104,8 @@ def find_content(
     if path is None or not needed:
         return None, entry
     try:
-        return blob(packed(path)), entry
+        pack = packed_version if form is Form.VERSION else packed
+        return blob(pack(path)), entry
     except OSError as error:
         message = f"`{text}` cannot be read: {error.strerror}"
         problems.error("HR301", message, location.span)

@@ -12,13 +12,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 from ..request import Code
 from ..stage import StageError, StageGone
 from .channel import NotAsked
+from .function import FunctionProcess
 from .process import Process
-from .program import Program
+from .program import Program, Runs
 from .supervisor import PATIENCE, Standing, died, expected, served, started
 
 _LOG: Final = logging.getLogger(__name__)
@@ -31,10 +33,16 @@ class Pool:
     """Calling it calls the function in a worker. `close` ends the workers."""
 
     def __init__(
-        self, program: Program, count: int, clock: Callable[[], float] = time.monotonic
+        self,
+        program: Program | Runs,
+        count: int,
+        clock: Callable[[], float] = time.monotonic,
+        make: "Callable[[], Process] | None" = None,
     ) -> None:
-        """Start `count` workers; raises StageError where one cannot be."""
+        """Start `count` workers, as `make` does (None: of a function); raises StageError where one
+        cannot be."""
         self._program, self._clock = program, clock
+        self._make = make or partial(FunctionProcess, cast("Program", program))
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._closing = False
@@ -177,7 +185,7 @@ class Pool:
                 return None
             self._standings[index] = started(self._standings[index], self._clock())
         try:
-            process = Process(self._program)
+            process = self._make()
         except OSError as error:
             self._died(index)
             self._fail(StageError(f"its worker process cannot be started: {error}"))

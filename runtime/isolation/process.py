@@ -16,18 +16,15 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from ..request import Code
-from ..stage import StageError, StageGone
+from ..stage import StageGone
 from . import ending
-from .channel import BROKEN, Channel, NotAsked, WorkerError
+from .channel import NotAsked
 from .frame import Frame, Kind, send
-from .message import Message
 from .output import Printed, shown
-from .program import Program, start
+from .program import Runs
 
 _LOG: Final = logging.getLogger(__name__)
 
-_EXITS: Final = 0.25  # seconds in which one whose socket has ended does so too, and says why
-_END: Final = 0.5  # seconds in which a killed process has ended
 _DRAINED: Final = 64  # reads of what a dead process has left in its pipes
 _READ: Final = 1 << 16
 
@@ -36,7 +33,7 @@ class Process:
     """A worker, and how many `answers` it has given. `ended` is set once it has ended and nothing
     is left of it; one that is `killed` is about to."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Runs) -> None:
         """Start the interpreter, from the thread that is going to keep it; raises OSError."""
         self._program = program
         self._printed = Printed(), Printed()
@@ -46,11 +43,10 @@ class Process:
         self._socket, theirs = socket.socketpair()
         with theirs:
             try:
-                self._process = start(program, theirs.fileno())
+                self._process = program.start(theirs.fileno())
             except BaseException:
                 self._socket.close()
                 raise
-        self._channel = Channel(self._socket)
         self._descriptor = os.pidfd_open(self._process.pid)
 
     @property
@@ -59,61 +55,22 @@ class Process:
         return self._process.pid
 
     def load(self) -> None:
-        """Let it load its source; raises StageError where that fails, StageGone when it ends."""
-        program = self._program
-        values = (
-            program.source,
-            program.digest,
-            program.file,
-            program.attribute,
-            program.made,
-            program.device,
-            program.memory,
-            program.told,
-        )
-        try:
-            reply = self._channel.ask(Kind.LOAD, Message(values))
-            self._wait(answer=True)
-            self._channel.answer(reply, None)
-        except WorkerError as error:
-            raise StageError(str(error)) from error.__cause__
-        except (*BROKEN, NotAsked) as error:
-            if not self.ended.is_set():
-                select.select([self._descriptor], [], [], _EXITS)
-            self.kill()
-            self._wait(answer=False)
-            self._lose(error, ending.LOADED)
+        """Let it load what it serves; raises StageError where that fails, StageGone when it
+        ends."""
+        raise NotImplementedError
 
-    def call(self, arguments: Sequence[object]) -> object:
-        """Return what the function returns; what it raises is raised as a WorkerError.
+    def call(self, arguments: Sequence[object], /) -> object:
+        """Return what it answers. Raises NotAsked when it has ended before, StageGone when it ends
+        meanwhile."""
+        raise NotImplementedError
 
-        Raises NotAsked when it has ended before, StageGone when it ends meanwhile. After any other
-        exception it has been killed.
-        """
-        message = Message(arguments)
-        limit = self._program.timeout
-        due = None if limit is None else time.monotonic() + limit
-        try:
-            answer = self._channel.answer(self._channel.ask(Kind.CALL, message), due)
-            self.answers += 1
-            return answer
-        except WorkerError as error:
-            self.answers += 1
-            # without our part of its traceback, which holds memory
-            raise error.with_traceback(None) from error.__cause__
-        except BROKEN as error:
-            if not isinstance(error, TimeoutError):
-                self.ended.wait(_EXITS)
-            self.kill()
-            self.ended.wait(_END)
-            self._lose(error, ending.RAN)
-        except BaseException:
-            self.kill()  # it had ended, or is at work on what nobody waits for
-            raise
+    def hear(self) -> bool:
+        """Take a message that has come; False when no more is wanted for now."""
+        return False
 
     def watch(self) -> None:
         """Return when it has ended; until then log what it prints."""
-        self._wait(answer=False)
+        self._wait(hears=False)
 
     def kill(self) -> None:
         """End it at once, unless it has ended."""
@@ -133,17 +90,17 @@ class Process:
     def close(self) -> None:
         """Give back what belongs to a process that has ended and that nobody is asking."""
         self._socket.close()
-        self._channel.close()
 
-    def _wait(self, *, answer: bool) -> None:
-        """Log what it prints until it has ended, or with `answer` until there is one to read."""
+    def _wait(self, *, hears: bool) -> None:
+        """Log what it prints until it has ended; what it says, where that is heard, until it is
+        heard no more."""
         if self.ended.is_set():
             return
         process, waiting = self._process, select.poll()
         pipes = {one.fileno(): i for i, one in enumerate((process.stdout, process.stderr)) if one}
         for descriptor in (*pipes, self._descriptor):
             waiting.register(descriptor, select.POLLIN)
-        if answer:
+        if hears:
             waiting.register(self._socket, select.POLLIN)
         while True:
             ready = {descriptor for descriptor, _ in waiting.poll()}
@@ -153,10 +110,10 @@ class Process:
                 if not content:
                     waiting.unregister(descriptor)
                     del pipes[descriptor]
+            if self._socket.fileno() in ready and not self.hear():
+                return
             if self._descriptor in ready:
                 self._reap(pipes)
-                return
-            if answer and self._socket.fileno() in ready:
                 return
 
     def _reap(self, pipes: dict[int, int]) -> None:

@@ -3,9 +3,10 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from ...compiler.plan import Isolation, PythonSegment
 
@@ -17,6 +18,18 @@ from headrace.runtime.isolation.worker import main
 main({socket}, {parent})
 """
 _THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class Runs(Protocol):
+    """What is known of any worker: whose it is, and how long one call may take."""
+
+    @property
+    def stage(self) -> str: ...
+
+    @property
+    def timeout(self) -> float | None: ...
+
+    def start(self, descriptor: int) -> "subprocess.Popen[bytes]": ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,16 @@ class Program:
     threads: int | None = None
     told: bool = False
 
+    def start(self, descriptor: int) -> "subprocess.Popen[bytes]":
+        """Start a worker, which finds modules as this interpreter does."""
+        code = _CODE.format(
+            cpus=self.cpus, path=list(map(str, sys.path)), socket=descriptor, parent=os.getpid()
+        )
+        optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
+        name = f"headrace worker of {self.stage}"
+        command = [sys.executable, "-P", *optimized, "-c", code, name]
+        return start(command, descriptor, self.threads)
+
 
 def program_of(segment: PythonSegment, blobs: Mapping[str, bytes]) -> Program:
     """Return what a worker of a stage serves."""
@@ -62,23 +85,24 @@ def program_of(segment: PythonSegment, blobs: Mapping[str, bytes]) -> Program:
     )
 
 
-def start(program: Program, descriptor: int) -> "subprocess.Popen[bytes]":
-    """Start an interpreter that knows a socket by its number, and finds modules as this one does.
+def start(
+    command: Sequence[str],
+    descriptor: int,
+    threads: int | None,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> "subprocess.Popen[bytes]":
+    """Start an interpreter that knows a socket by its number.
 
     It is no member of this one's group of processes: a Ctrl-C is not for it.
     """
-    code = _CODE.format(
-        cpus=program.cpus, path=list(map(str, sys.path)), socket=descriptor, parent=os.getpid()
-    )
-    threads = {} if program.threads is None else dict.fromkeys(_THREADS, str(program.threads))
-    optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
+    limits = {} if threads is None else dict.fromkeys(_THREADS, str(threads))
     return subprocess.Popen(
-        [sys.executable, "-P", *optimized, "-c", code, f"headrace worker of {program.stage}"],
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=(descriptor,),
         start_new_session=True,
-        env=os.environ | threads,
+        env={**os.environ, **limits, **environment},
         bufsize=0,
     )

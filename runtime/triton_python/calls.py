@@ -1,0 +1,321 @@
+"""What a model asks of the server: other models, metrics, loading. Nothing here waits."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final, Protocol
+
+import ml_dtypes
+import numpy as np
+
+from ...stdlib.op import Item
+from ..custom_metrics import Labels, Refused
+from ..nested import Nested, urgency_of
+from ..protocols.datatypes import Datatype
+from ..protocols.inputs import read_inputs
+from ..protocols.models import Model
+from ..protocols.raw import Flat
+from ..protocols.results import WireTensor, result_tensors
+from ..request import Code, Fault, InSequence, Request, Response
+from ..streams import Stream
+from .asked import Asked
+from .worker.triton_python_backend_utils.link import Unpacking, pack
+
+Header = dict[str, Any]  # Any: JSON
+_ELEMENTS: Final = 1 << 24  # of texts in one input
+_INTERNAL: Final = 1
+_CODES: Final = {
+    Code.NOT_FOUND: 2,
+    Code.INVALID: 3,
+    Code.OVERLOADED: 4,
+    Code.UNAVAILABLE: 4,
+    Code.UNSUPPORTED: 5,
+    Code.CANCELLED: 7,
+    Code.DEADLINE: 4,
+}
+_LEFT_OUT: Final = ("sequence_id", "sequence_start", "sequence_end", "priority", "timeout")
+
+
+class Asks(Protocol):
+    """The process of a worker that asks."""
+
+    def answer(self, call: int, header: Header, chunks: Any = ()) -> None: ...  # Any: bytes
+
+    def asked(self, number: int | None) -> list[Asked]: ...
+
+
+class Calls:
+    """What the workers of one stage ask; `outputs` are those of its model."""
+
+    def __init__(self, nested: Nested, outputs: list[str]) -> None:
+        self._nested, self.outputs = nested, outputs
+        self._streams: dict[tuple[Asks, int], _Reader] = {}
+        self._pump = Pump()
+
+    def end(self, asks: Asks) -> None:
+        """Let go of what a worker that has ended was reading."""
+        for key in [key for key in list(self._streams) if key[0] is asks]:
+            reader = self._streams.pop(key, None)
+            if reader is not None:
+                reader.cancel()
+
+    def close(self) -> None:
+        """End what reads streams."""
+        self._pump.close()
+
+    def take(self, asks: Asks, header: Header, unpacking: Unpacking) -> None:
+        """Do what is asked; the answer may come later, from another thread."""
+        if header["do"] == "cancel":
+            reader = self._streams.pop((asks, header["stream"]), None)
+            if reader is not None:
+                reader.cancel()
+            return
+        call: int = header["call"]
+        try:
+            match header["do"]:
+                case "ask":
+                    self._ask(asks, call, header, unpacking)
+                case "next":
+                    self._next(asks, call, header["stream"])
+                case "family" | "labels" | "metric":
+                    asks.answer(call, self._metric(header))
+                case "ready":
+                    ready = self._nested.ready(header["model"], _version(header["version"]))
+                    asks.answer(call, {"ready": ready})
+                case "load":
+                    done = self._nested.load(header["model"], header["config"])
+                    done.add_done_callback(partial(_settled, asks, call))
+                case "unload":
+                    self._nested.unload(header["model"])
+                    asks.answer(call, {})
+                case other:
+                    asks.answer(call, _refused(f"there is no call {other!r}"))
+        except Fault as fault:
+            asks.answer(call, _failed(fault))
+        except Refused as refused:
+            asks.answer(call, _refused(str(refused)))
+
+    def _ask(self, asks: Asks, call: int, header: Header, unpacking: Unpacking) -> None:
+        version = _version(header["version"])
+        model = self._nested.model(header["model"], version)
+        request = self._request(model, asks, header, unpacking)
+        streams = model.pipeline.stream
+        if streams and not header["decoupled"]:
+            raise Fault(
+                Code.INVALID,
+                f"model '{model.name}' answers any number of times: ask it with decoupled=True",
+            )
+        if not header["decoupled"]:
+            future = self._nested.submit(request, version)
+            future.add_done_callback(partial(_answered, asks, call, model))
+            return
+        reader = _Reader(asks, model, request.outputs, self._pump)
+        self._streams[asks, call] = reader
+        reader.begin(self._nested, request, version, streams=streams)
+        asks.answer(call, {"stream": call})
+
+    def _next(self, asks: Asks, call: int, stream: int) -> None:
+        reader = self._streams.get((asks, stream))
+        if reader is None:
+            asks.answer(call, {"over": True})
+        else:
+            reader.next(call)
+
+    def _request(self, model: Model, asks: Asks, header: Header, unpacking: Unpacking) -> Request:
+        given = [
+            (name, datatype, tuple(values.shape), values)
+            for name, datatype, values in unpacking.tensors(header["inputs"])
+        ]
+        inputs = read_inputs(model, given, _read, _ELEMENTS)
+        urgency = urgency_of([one.context for one in asks.asked(header["parent"])])
+        deadline, parameters = urgency.deadline, json.loads(header["parameters"] or "{}")
+        if header["timeout"]:
+            own = self._nested.now() + header["timeout"] / 1e6
+            deadline = own if deadline is None else min(own, deadline)
+        sequence = None
+        if header["correlation"]:
+            start, end = bool(header["flags"] & 1), bool(header["flags"] & 2)
+            sequence = InSequence(header["correlation"], start, end)
+        outputs = header["outputs"]
+        return Request(
+            model.name,
+            inputs,
+            header["id"],
+            deadline=deadline,
+            priority=parameters.get("priority", urgency.priority),
+            outputs=model.wanted(outputs) if outputs else None,
+            parameters={
+                **urgency.parameters,
+                **{name: one for name, one in parameters.items() if name not in _LEFT_OUT},
+            },
+            sequence=sequence,
+        )
+
+    def _metric(self, header: Header) -> Header:
+        metrics, name = self._nested.metrics, header.get("family", "")
+        labels: Labels = tuple((str(key), str(one)) for key, one in header.get("labels", ()))
+        match header["do"]:
+            case "family":
+                metrics.declare(header["name"], header["description"], header["kind"])
+            case "labels":
+                metrics.label(name, labels, header["buckets"])
+            case _:
+                return {"value": metrics.change(name, labels, header["what"], header["value"])}
+        return {}
+
+
+class Pump:
+    """A thread, once there is something for it, in which nested streams are read: who tells of a
+    response may hold a lock, and who asks for one must not wait."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Let something be done there, behind all that was handed over before."""
+        self._queue.put(work)
+        with self._starting:
+            if self._thread is None:
+                name = "headrace-nested-streams"
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        self._queue.put(None)
+        with self._starting:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            work()
+
+
+class _Reader:
+    """Hands on the responses of a nested request, each when it is asked for. All but `begin` and
+    `cancel` is done in the pump's thread."""
+
+    def __init__(
+        self, asks: Asks, model: Model, outputs: tuple[str, ...] | None, pump: Pump
+    ) -> None:
+        self._asks, self._model, self._outputs, self._pump = asks, model, outputs, pump
+        self._stream: Stream[Mapping[str, Item]] | None = None
+        self._found: list[Mapping[str, Item]] = []
+        self._call: int | None = None
+        self._once: Future[Response] | None = None
+
+    def begin(self, nested: Nested, request: Request, version: str, *, streams: bool) -> None:
+        if streams:
+            self._stream = nested.open(request, version, lambda: self._pump.do(self._go_on))
+        else:  # a model that answers once is a stream of one response
+            self._once = nested.submit(request, version)
+            self._once.add_done_callback(lambda _: self._pump.do(self._go_on))
+
+    def next(self, call: int) -> None:
+        """Answer a call with the next response, now or when there is one."""
+
+        def asked() -> None:
+            self._call = call
+            self._go_on()
+
+        self._pump.do(asked)
+
+    def cancel(self) -> None:
+        if self._stream is not None:
+            self._stream.cancel()
+        elif self._once is not None:
+            self._once.cancel()
+
+    def _go_on(self) -> None:
+        call = self._call
+        if call is None:
+            return
+        try:
+            found = self._take()
+        except Fault as fault:
+            answer, chunks = _failed(fault), list[Any]()
+        else:
+            if found is None:
+                return
+            answer, chunks = found
+        self._call = None
+        self._asks.answer(call, answer, chunks)
+
+    def _take(self) -> tuple[Header, list[Any]] | None:  # Any: bytes of tensors
+        """Return the next answer, None while there is none."""
+        if self._once is not None:
+            once = self._once
+            if not once.done():
+                return None
+            self._once = None
+            return _outputs(self._model, once.result().outputs)
+        if self._stream is None:
+            return {"over": True}, []
+        if not self._found:
+            self._found = list(self._stream.take())
+        if not self._found:
+            return ({"over": True}, []) if self._stream.over else None
+        outputs = self._found.pop(0)
+        wanted = self._outputs or tuple(outputs)
+        return _outputs(self._model, {name: outputs[name] for name in wanted})
+
+
+def _answered(asks: Asks, call: int, model: Model, future: "Future[Response]") -> None:
+    try:
+        answer, chunks = _outputs(model, future.result().outputs)
+    except Fault as fault:
+        answer, chunks = _failed(fault), list[Any]()
+    except BaseException as error:  # a cancelled future, as when the engine is closed
+        answer, chunks = _refused(f"{type(error).__name__}: {error}"), list[Any]()
+    asks.answer(call, answer, chunks)
+
+
+def _settled(asks: Asks, call: int, future: "Future[None]") -> None:
+    error = future.exception()
+    asks.answer(call, {} if error is None else _refused(str(error)))
+
+
+def _outputs(model: Model, outputs: Mapping[str, Item]) -> tuple[Header, list[Any]]:
+    chunks: list[Any] = []  # Any: bytes of tensors
+    found = [
+        _packable(tensor)
+        for name, item in outputs.items()
+        for tensor in result_tensors(model.outputs[name], item)
+    ]
+    return {"outputs": pack(found, chunks)}, chunks
+
+
+def _packable(tensor: WireTensor) -> tuple[str, str, Any]:  # Any: an array
+    name, datatype, shape, flat = tensor
+    if not datatype.width:
+        values = np.empty(len(flat), object)
+        values[:] = list(flat)
+        return name, "BYTES", values.reshape(shape)
+    values = np.asarray(flat).reshape(shape)
+    return name, datatype.name, values.view(np.uint16) if datatype.name == "BF16" else values
+
+
+def _read(values: Any, datatype: Datatype, count: int) -> Flat:  # Any: an array of a worker
+    del count  # the message was held to it
+    if not datatype.width:
+        return values.ravel().tolist()
+    flat = values.reshape(-1)
+    return flat.view(ml_dtypes.bfloat16) if datatype.name == "BF16" else flat
+
+
+def _version(asked: object) -> str:
+    return "" if asked in (-1, "", "-1") else str(asked)
+
+
+def _failed(fault: Fault) -> Header:
+    return {"error": [str(fault), _CODES.get(fault.code, _INTERNAL)]}
+
+
+def _refused(message: str) -> Header:
+    return {"error": [message, _INTERNAL]}

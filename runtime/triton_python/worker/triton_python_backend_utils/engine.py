@@ -1,0 +1,133 @@
+"""The engine at the other end: what a worker asks it, from any thread, and what it answers.
+
+Messages are read by whoever waits for one: the first who waits reads for all, and wakes the one
+whose it is. So a model that asks nothing costs no thread, and the thread that runs the model reads
+its requests itself.
+"""
+
+import select
+import threading
+from collections import deque
+
+from .link import Unpacking
+from .tensor import Tensor
+
+
+class Engine:
+    """What the functions of the module talk to; there is one in a worker."""
+
+    def __init__(self, end, link):
+        self._link, self._poll = link, select.poll()
+        self._poll.register(end, select.POLLIN)
+        self._changed = threading.Condition()
+        self._reading = False
+        self._gone = None
+        self._calls = 0
+        self._answers = {}
+        self._orders = deque()
+        self._futures = {}
+        self._listener = None
+
+    def send(self, header, chunks=()):
+        """Tell the engine something."""
+        self._link.send(header, chunks)
+
+    def order(self):
+        """Return the next thing to do, which the main thread asks for; raises EOFError."""
+        self._wait(lambda: self._orders)
+        return self._orders.popleft()
+
+    def ask(self, header, chunks=()):
+        """Ask, and return the answer and its tensors."""
+        call = self._call()
+        self._link.send({**header, "call": call}, chunks)
+        self._wait(lambda: call in self._answers)
+        return self._answers.pop(call)
+
+    def ask_later(self, header, chunks, loop):
+        """Ask, and return a future of an event loop."""
+        call, future = self._call(), loop.create_future()
+        with self._changed:
+            self._futures[call] = future
+            if self._listener is None:
+                self._listener = threading.Thread(target=self._listen, daemon=True)
+                self._listener.start()
+        self._link.send({**header, "call": call}, chunks)
+        return future
+
+    def _call(self):
+        with self._changed:
+            self._calls += 1
+            return self._calls
+
+    def _listen(self):
+        try:
+            self._wait(lambda: False)
+        except EOFError:
+            return
+
+    def _wait(self, done):
+        """Read until there is what `done` asks for, or let another read."""
+        with self._changed:
+            while not done():
+                if self._gone is not None:
+                    raise EOFError("the engine has gone") from self._gone
+                if self._reading:
+                    self._changed.wait()
+                    continue
+                self._reading = True
+                self._changed.release()
+                try:
+                    message = self._link.receive()
+                except Exception as error:  # whoever waits is to hear of it
+                    self._changed.acquire()
+                    self._gone = error
+                else:
+                    self._changed.acquire()
+                    self._take(*message)
+                self._reading = False
+                self._changed.notify_all()
+
+    def _take(self, header, content):
+        if header["do"] != "answer":
+            self._orders.append((header, Unpacking(content)))
+            return
+        call = header["call"]
+        answer = header, tensors(Unpacking(content), header.get("outputs", ()))
+        future = self._futures.pop(call, None)
+        if future is None:
+            self._answers[call] = answer
+        else:
+            future.get_loop().call_soon_threadsafe(_resolve, future, answer)
+
+
+def _resolve(future, answer):
+    if not future.done():  # it may have been cancelled
+        future.set_result(answer)
+
+
+def tensors(unpacking, told):
+    """Return the tensors of a message."""
+    return [Tensor.received(*one) for one in unpacking.tensors(told)]
+
+
+class Worker:
+    """What the module's functions know of where they run. `engine` is None while a module is only
+    asked for its configuration; `model` is the model's name."""
+
+    def __init__(self):
+        self.engine = None
+        self.model = self.folder = ""
+        self.decoupled = self.executing = False
+
+    def required(self, what):
+        """Return the engine; raises where there is none to ask."""
+        from .tensor import TritonModelException
+
+        if self.engine is None:
+            raise TritonModelException(f"{what} is only there while a model is served.")
+        return self.engine
+
+
+WORKER = Worker()
+"""A module of functions without an argument that says for whom must keep it: one a process."""

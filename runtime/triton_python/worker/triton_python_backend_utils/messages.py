@@ -1,0 +1,326 @@
+"""Requests, responses and errors; asking another model, and answering from anywhere."""
+
+import asyncio
+import json
+
+from .engine import WORKER, tensors
+from .link import pack
+from .tensor import Tensor, TritonModelException
+
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
+TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
+TRITONSERVER_REQUEST_RELEASE_ALL = 1
+TRITONSERVER_REQUEST_RELEASE_RESCHEDULE = 2
+
+TRITONSERVER_MEMORY_GPU = "GPU"
+TRITONSERVER_MEMORY_CPU = "CPU"
+
+
+class TritonError:
+    """Why a request has failed, and of what kind that is."""
+
+    UNKNOWN, INTERNAL, NOT_FOUND, INVALID_ARG = 0, 1, 2, 3
+    UNAVAILABLE, UNSUPPORTED, ALREADY_EXISTS, CANCELLED = 4, 5, 6, 7
+
+    def __init__(self, message, code=INTERNAL):
+        if not isinstance(message, str):
+            raise TypeError(f"a TritonError has a text, not {type(message).__name__}")
+        self._message, self._code = message, int(code)
+
+    def message(self):
+        return self._message
+
+    def code(self):
+        return self._code
+
+
+class PreferredMemory:
+    """Where answers are wanted; here they are in the host's memory."""
+
+    def __init__(self, preferred_memory_type, preferred_device_id=0):
+        self.kind, self.device = preferred_memory_type, preferred_device_id
+
+
+class InferenceTrace:
+    """What is traced of a request; given to a nested one, that belongs to it."""
+
+    def __init__(self, context="", number=None):
+        self._context, self.number = context, number
+
+    def get_context(self):
+        return self._context or None
+
+
+class InferenceResponse:
+    """One answer to a request: outputs, or an error."""
+
+    def __init__(self, output_tensors=(), error=None, parameters=None):
+        for one in output_tensors:
+            if not isinstance(one, Tensor):
+                raise TypeError(f"an output is a Tensor, not {type(one).__name__}")
+        if error is not None and not isinstance(error, TritonError):
+            raise TypeError(f"an error is a TritonError, not {type(error).__name__}")
+        self._outputs, self._error = list(output_tensors), error
+        self._parameters = dumped(parameters)
+
+    def output_tensors(self):
+        return self._outputs
+
+    def has_error(self):
+        return self._error is not None
+
+    def error(self):
+        return self._error
+
+    def parameters(self):
+        return self._parameters
+
+
+class InferenceResponseSender:
+    """Answers one request, from any thread, also when `execute` has returned."""
+
+    def __init__(self, number):
+        self._number, self._sent, self.closed = number, 0, False
+
+    def send(self, response=None, flags=0):
+        if flags not in (0, TRITONSERVER_RESPONSE_COMPLETE_FINAL):
+            raise TritonModelException("Unable to send response. Unsupported flag provided.")
+        if flags == 0 and response is None:
+            raise TritonModelException(
+                "Inference Response object must be provided when the response flags is set to zero."
+            )
+        self.count(response, flags)
+        header, chunks = {"do": "response", "request": self._number, "final": flags}, []
+        WORKER.required("A response sender").send({**header, **answered(response, chunks)}, chunks)
+
+    def count(self, response, flags):
+        """Note an answer; raises where there may be no more."""
+        if not WORKER.decoupled:
+            if response is not None and self._sent:
+                raise TritonModelException(
+                    "Unable to send response. Non-decoupled model cannot send more than one "
+                    "response."
+                )
+            if response is None and flags and not self._sent:
+                raise TritonModelException(
+                    "Unable to send response. Non-decoupled model cannot send complete final "
+                    "before sending a response."
+                )
+        if self.closed:
+            raise TritonModelException("Unable to send response. Response sender has been closed.")
+        self._sent += response is not None
+        self.closed = bool(flags)
+
+    def is_cancelled(self):
+        header, _ = WORKER.required("A response sender").ask(
+            {"do": "cancelled", "request": self._number}
+        )
+        return header["cancelled"]
+
+
+def answered(response, chunks):
+    """Return what a message says of a response."""
+    if response is None:
+        return {"outputs": None}
+    error = response.error()
+    if error is not None:
+        return {"error": [error.message(), error.code()]}
+    packed = [one.packed() for one in response.output_tensors()]
+    return {"outputs": pack(packed, chunks), "parameters": response.parameters()}
+
+
+class InferenceRequest:
+    """A request: one that the model is to answer, or one that it makes of another model."""
+
+    def __init__(
+        self,
+        request_id="",
+        correlation_id=0,
+        inputs=(),
+        requested_output_names=(),
+        model_name="",
+        model_version=-1,
+        flags=0,
+        timeout=0,
+        preferred_memory=None,
+        trace=None,
+        parameters=None,
+    ):
+        for one in inputs:
+            if not isinstance(one, Tensor):
+                raise TypeError(
+                    f"Input tensor for request with id '{request_id}' and model name "
+                    f"'{model_name}' should not be empty."
+                )
+        if not isinstance(correlation_id, (int, str)):
+            raise TritonModelException("Correlation ID must be integer or string")
+        self._id, self._correlation, self._inputs = request_id, correlation_id, list(inputs)
+        self._outputs = list(requested_output_names)
+        self._model, self._version = model_name, model_version
+        self._flags, self._timeout = flags, timeout
+        self._trace = trace or InferenceTrace()
+        self._parameters = dumped(parameters)
+        self._sender = None
+        self.release = TRITONSERVER_REQUEST_RELEASE_ALL
+
+    @classmethod
+    def received(cls, told, inputs):
+        """Return the request that a message holds."""
+        one = cls(
+            told["id"],
+            told["correlation"],
+            inputs,
+            told["outputs"],
+            WORKER.model,
+            flags=told["flags"],
+            timeout=told["timeout"],
+            trace=InferenceTrace(told["trace"], told["number"]),
+        )
+        one._parameters = told["parameters"]
+        one._sender = InferenceResponseSender(told["number"])
+        return one
+
+    def inputs(self):
+        return self._inputs
+
+    def request_id(self):
+        return self._id
+
+    def correlation_id(self):
+        return self._correlation
+
+    def flags(self):
+        return self._flags
+
+    def set_flags(self, flags):
+        self._flags = flags
+
+    def timeout(self):
+        return self._timeout
+
+    def parameters(self):
+        return self._parameters
+
+    def trace(self):
+        return self._trace
+
+    def requested_output_names(self):
+        return self._outputs
+
+    def get_response_sender(self):
+        if self._sender is None:
+            raise TritonModelException("A request that was made here has no response sender.")
+        return self._sender
+
+    def is_cancelled(self):
+        return self.get_response_sender().is_cancelled()
+
+    def set_release_flags(self, flags):
+        if flags not in (TRITONSERVER_REQUEST_RELEASE_ALL, TRITONSERVER_REQUEST_RELEASE_RESCHEDULE):
+            raise TritonModelException("Unable to set request release flags. Unsupported value.")
+        self.release = flags
+
+    def exec(self, decoupled=False):
+        """Ask another model and wait for its answer, of a decoupled one for an iterator."""
+        engine = WORKER.required("A nested request")
+        header, chunks = self._asked(decoupled)
+        return _response(engine.ask(header, chunks), decoupled)
+
+    async def _later(self, decoupled):
+        engine = WORKER.required("A nested request")
+        header, chunks = self._asked(decoupled)
+        loop = asyncio.get_running_loop()
+        return _response(await engine.ask_later(header, chunks, loop), decoupled)
+
+    def async_exec(self, decoupled=False):
+        """As `exec`, to be awaited; it is under way at once."""
+        return asyncio.ensure_future(self._later(decoupled))
+
+    def _asked(self, decoupled):
+        chunks = []
+        header = {
+            "do": "ask",
+            "model": self._model,
+            "version": self._version,
+            "id": self._id,
+            "correlation": self._correlation,
+            "flags": self._flags,
+            "timeout": self._timeout,
+            "parameters": self._parameters,
+            "outputs": self._outputs,
+            "parent": self._trace.number,
+            "decoupled": bool(decoupled),
+            "inputs": pack([one.packed() for one in self._inputs], chunks),
+        }
+        return header, chunks
+
+
+class ResponseIterator:
+    """The answers of a decoupled model, as they come; a second walk gives them once more."""
+
+    def __init__(self, stream):
+        self._stream, self._found, self._at = stream, [], 0
+        self._over = stream is None
+
+    def __iter__(self):
+        self._at = 0
+        return self
+
+    def __next__(self):
+        if self._at == len(self._found):
+            if self._over:
+                raise StopIteration
+            answer = WORKER.required("A nested request").ask({"do": "next", "stream": self._stream})
+            if answer[0].get("over"):
+                self._over = True
+                raise StopIteration
+            response = _response(answer, False)
+            self._over = response.has_error()
+            self._found.append(response)
+        self._at += 1
+        return self._found[self._at - 1]
+
+    def cancel(self):
+        """Ask for no more."""
+        if not self._over:
+            self._over = True
+            WORKER.required("A nested request").send({"do": "cancel", "stream": self._stream})
+
+    def __del__(self):
+        if not self._over and WORKER.engine is not None:
+            try:
+                WORKER.engine.send({"do": "cancel", "stream": self._stream})
+            except OSError:  # the engine has gone, and knows
+                return
+
+
+def _response(answer, decoupled):
+    header, outputs = answer
+    if "error" in header:
+        response = InferenceResponse(error=TritonError(*header["error"]))
+        return iter((response,)) if decoupled else response
+    if decoupled:
+        return ResponseIterator(header["stream"])
+    return InferenceResponse(outputs)
+
+
+def dumped(parameters):
+    """Return parameters as JSON; raises where they have what a request cannot."""
+    if parameters is None:
+        return ""
+    if not isinstance(parameters, dict):
+        raise TritonModelException("parameters are a dictionary")
+    for name, value in parameters.items():
+        if not isinstance(name, str):
+            raise TritonModelException(f"Expect parameters keys to have type str, found {name!r}.")
+        if not isinstance(value, (bool, int, str, float)):
+            raise TritonModelException(
+                f"Expect parameters values to have type bool/int/str, found type '{type(value)}'."
+            )
+    return json.dumps(parameters)
+
+
+def requests_of(unpacking, told):
+    """Return the requests of a message."""
+    return [InferenceRequest.received(one, tensors(unpacking, one["inputs"])) for one in told]

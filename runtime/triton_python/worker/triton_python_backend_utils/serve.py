@@ -1,0 +1,240 @@
+"""What runs in a worker: it loads one model, and calls it as the engine says."""
+
+import asyncio
+import ctypes
+import faulthandler
+import importlib
+import importlib.util
+import io
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from .config import ModelConfig
+from .engine import WORKER, Engine
+from .link import Link
+from .messages import (
+    TRITONSERVER_REQUEST_RELEASE_RESCHEDULE,
+    TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+    InferenceResponse,
+    answered,
+    requests_of,
+)
+from .tensor import TritonModelException
+
+_PR_SET_PDEATHSIG = 1
+_TRACE = 40_000  # characters of a traceback
+_SAID = 4_000  # characters of what an exception says
+
+
+def main(descriptor, parent):
+    """Serve the engine at the other end of a socket, which is in process `parent`."""
+    _die_with(parent)
+    os.set_inheritable(descriptor, False)
+    faulthandler.enable()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what is printed is told before a crash
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with socket.socket(fileno=descriptor) as end:
+        _Worker(Engine(end, Link(end))).serve()
+
+
+def _die_with(parent):
+    """Let the system kill this process when the thread that started it ends."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+    if os.getppid() != parent:  # it has gone before that held
+        os._exit(1)
+
+
+class _Worker:
+    def __init__(self, engine):
+        self._engine = engine
+        self._model = self._file = None
+        self._loop = None
+        self._background = set()
+
+    def serve(self):
+        while True:
+            try:
+                header, unpacking = self._engine.order()
+            except EOFError:
+                return
+            order = header["do"]
+            if order == "execute":
+                self._execute(header, unpacking)
+            elif order == "initialize":
+                self._tell(self._initialize, header)
+            elif order == "complete":
+                self._tell(self._complete, header)
+            elif order == "finalize":
+                self._finalize()
+                return
+            else:
+                raise RuntimeError(f"a worker does not know how to {order}")
+            del header, unpacking
+
+    def _tell(self, do, header):
+        try:
+            self._engine.send({"do": "done", **do(header)})
+        except BaseException as error:  # whatever it is, the engine is told
+            self._engine.send({"do": "failed", **_said(error)})
+
+    def _initialize(self, header):
+        WORKER.engine, WORKER.model = self._engine, header["model"]
+        WORKER.decoupled = header["decoupled"]
+        if header["memory"] is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (header["memory"],) * 2)
+        module = _imported(header["file"])
+        self._file = header["file"]
+        if not hasattr(module, "TritonPythonModel"):
+            raise TritonModelException("Python model has no class `TritonPythonModel`.")
+        self._model = module.TritonPythonModel()
+        if not hasattr(self._model, "execute"):
+            raise TritonModelException(
+                f"Python model {header['file']} does not implement `execute` method."
+            )
+        if hasattr(self._model, "initialize"):
+            self._model.initialize(header["arguments"])
+        return {}
+
+    def _complete(self, header):
+        WORKER.model = header["model"]
+        module = _imported(header["file"])
+        config = ModelConfig(header["config"])
+        kind = getattr(module, "TritonPythonModel", None)
+        if kind is None:
+            raise TritonModelException("Python model has no class `TritonPythonModel`.")
+        has = hasattr(kind, "auto_complete_config")
+        if has:
+            config = kind.auto_complete_config(config)
+        if not isinstance(config, ModelConfig):
+            raise TritonModelException(
+                "auto_complete_config function in model '"
+                f"{header['model']}' must return a valid pb.ModelConfig object."
+            )
+        return {"config": config.as_dict(), "has": has}
+
+    def _finalize(self):
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        if hasattr(self._model, "finalize"):
+            try:
+                self._model.finalize()
+            except Exception:  # it ends all the same
+                traceback.print_exc()
+
+    def _execute(self, header, unpacking):
+        requests, again = [], []
+        answer, chunks = {"do": "executed", "batch": header["batch"]}, []
+        try:
+            requests = requests_of(unpacking, header["requests"])
+            returned = self._model.execute(requests)
+            if asyncio.iscoroutine(returned):
+                returned = self._awaited(returned)
+            answer["responses"] = self._responses(requests, returned, again, chunks)
+        except BaseException as error:  # whatever it is, the engine is told, and the worker goes on
+            for one in requests:
+                one.get_response_sender().closed = True
+            chunks, again = [], []
+            answer.update(_said(error))
+        answer["again"] = again
+        self._engine.send(answer, chunks)
+
+    def _awaited(self, coroutine):
+        """Return what a coroutine gives; one of a decoupled model goes on behind."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        if not WORKER.decoupled:
+            return future.result()
+        self._background.add(future)
+        future.add_done_callback(self._behind)
+        return None
+
+    def _behind(self, future):
+        self._background.discard(future)
+        if not future.cancelled() and (error := future.exception()) is not None:
+            traceback.print_exception(type(error), error, error.__traceback__)
+
+    def _responses(self, requests, returned, again, chunks):
+        """Return what is answered to each request, None to those that are answered otherwise."""
+        if returned is None:
+            return [None] * len(requests)
+        if WORKER.decoupled:
+            raise TritonModelException(
+                f"Python model '{WORKER.model}' is using the decoupled mode and the execute "
+                "function must return None."
+            )
+        if not isinstance(returned, list):
+            raise TritonModelException(
+                f"Expected a list in the execute return, found type '{type(returned)}'."
+            )
+        if len(returned) != len(requests):
+            raise TritonModelException(
+                "Number of InferenceResponse objects do not match the number of InferenceRequest "
+                f"objects. InferenceRequest(s) size is:{len(requests)}, and InferenceResponse(s) "
+                f"size is:{len(returned)}\n"
+            )
+        told = []
+        for index, (request, response) in enumerate(zip(requests, returned)):
+            rescheduled = request.release == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
+            if response is None:
+                if rescheduled:
+                    again.append(index)
+                told.append(None)
+                continue
+            if rescheduled:
+                raise TritonModelException(
+                    "Expected a None object in the execute function return list for reschduled "
+                    f"request, found type '{type(response)}'."
+                )
+            if not isinstance(response, InferenceResponse):
+                raise TritonModelException(
+                    "Expected an 'InferenceResponse' object in the execute function return list, "
+                    f"found type '{type(response)}'."
+                )
+            sender = request.get_response_sender()
+            sender.count(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            wanted = request.requested_output_names()
+            if not response.has_error():
+                kept = [one for one in response.output_tensors() if one.name() in wanted]
+                response = InferenceResponse(kept)
+            told.append(answered(response, chunks))
+        return told
+
+
+def _said(error):
+    """Return what is told of an exception: its text, and for the log its traceback."""
+    text = str(error)[:_SAID]
+    named = isinstance(error, TritonModelException)
+    said = text if named else f"{type(error).__name__}: {text}" if text else type(error).__name__
+    shown = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return {
+        "error": said.encode("utf-8", "backslashreplace").decode(),
+        "trace": shown.encode("utf-8", "backslashreplace").decode()[-_TRACE:],
+    }
+
+
+def _imported(file):
+    """Return the module of a model: a member of the package that its version's folder is, so that
+    it may import beside itself either way."""
+    path = Path(file)
+    WORKER.folder = str(path.parent)
+    sys.path += [str(path.parent), str(path.parent.parent)]
+    name = f"{path.parent.name}.{path.stem}"
+    importlib.import_module(path.parent.name)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TritonModelException(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

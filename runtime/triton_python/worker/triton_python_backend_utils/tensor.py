@@ -1,0 +1,135 @@
+"""Tensors as a model has them."""
+
+import numpy as np
+
+from .link import DTYPES
+
+TYPES = {
+    "BOOL": 1,
+    "UINT8": 2,
+    "UINT16": 3,
+    "UINT32": 4,
+    "UINT64": 5,
+    "INT8": 6,
+    "INT16": 7,
+    "INT32": 8,
+    "INT64": 9,
+    "FP16": 10,
+    "FP32": 11,
+    "FP64": 12,
+    "BYTES": 13,
+    "BF16": 14,
+}
+"""The numbers that Triton gives types."""
+
+_OF_NUMPY = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
+_CPU = (1, 0)  # DLPack's device
+
+
+class TritonModelException(Exception):
+    """What the functions of this module raise."""
+
+
+class Tensor:
+    """A name and values, in memory of the host. The array is not copied."""
+
+    __slots__ = ("_datatype", "_name", "_values")
+
+    def __init__(self, name, numpy_array):
+        if not name:
+            raise TritonModelException("Tensor name cannot be an empty string.")
+        if not isinstance(numpy_array, (np.ndarray, np.generic)):
+            raise TypeError(
+                f"Tensor() takes a NumPy array for {name!r}, not {type(numpy_array).__name__}"
+            )
+        values = np.asarray(numpy_array)
+        if values.dtype.kind in "OSUT":
+            datatype, values = "BYTES", values.astype(object, copy=False)
+        else:
+            if not values.dtype.isnative:
+                values = values.astype(values.dtype.newbyteorder("="))
+            datatype = _OF_NUMPY.get(values.dtype)
+        if datatype is None:
+            raise TritonModelException(f"NumPy type {values.dtype} of {name!r} is not supported.")
+        self._name, self._datatype, self._values = name, datatype, values
+
+    @classmethod
+    def received(cls, name, datatype, values):
+        """Return the tensor that a message holds."""
+        one = cls.__new__(cls)
+        one._name, one._datatype, one._values = name, datatype, values
+        return one
+
+    def packed(self):
+        """Return what a message holds of it."""
+        return self._name, self._datatype, self._values
+
+    def name(self):
+        return self._name
+
+    def shape(self):
+        return list(self._values.shape)
+
+    def triton_dtype(self):
+        return TYPES[self._datatype]
+
+    def is_cpu(self):
+        return True
+
+    def as_numpy(self):
+        if self._datatype == "BF16":
+            raise TritonModelException(
+                "as_numpy() is not supported for bfloat16 tensors; use to_dlpack()"
+            )
+        return self._values
+
+    def to_dlpack(self):
+        return self.__dlpack__()
+
+    def __dlpack__(self, *, stream=None, **_):
+        if self._datatype == "BYTES":
+            raise TritonModelException("DLPack does not have support for string tensors.")
+        if self._datatype == "BF16":
+            raise TritonModelException("bfloat16 tensors are not given as DLPack here")
+        values = self._values
+        if not values.flags.writeable:  # NumPy lends no others
+            values = values.copy()
+        return values.__dlpack__()
+
+    def __dlpack_device__(self):
+        return _CPU
+
+    @staticmethod
+    def from_dlpack(name, tensor):
+        """Return a tensor of what another library has, which is copied only from a capsule's
+        device; it must lie in C order."""
+        if not hasattr(tensor, "__dlpack__"):
+            tensor = _Capsule(tensor)
+        try:
+            values = np.from_dlpack(tensor)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise TritonModelException(f"{name!r} cannot be had by DLPack: {error}") from error
+        if not values.flags.c_contiguous:
+            raise TritonModelException(
+                "DLPack tensor is not contiguous. Only contiguous DLPack tensors that are stored "
+                "in C-Order are supported."
+            )
+        return Tensor(name, values)
+
+
+class _Capsule:
+    """What NumPy asks a capsule for."""
+
+    def __init__(self, capsule):
+        if type(capsule).__name__ != "PyCapsule":
+            raise TritonModelException(
+                "Provided tensor is not supported. Tensor must be a DLPack capsule or have "
+                "`__dlpack__` and `__dlpack_device__` attributes"
+            )
+        self._capsule = capsule
+
+    def __dlpack__(self, **_):
+        return self._capsule
+
+    def __dlpack_device__(self):
+        return _CPU
