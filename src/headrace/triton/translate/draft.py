@@ -60,6 +60,18 @@ class Stage:
 
 
 @dataclass(slots=True)
+class Opened:
+    """A block that ends where the pipeline does: the lines in front of it, what stands in it before
+    the lines that follow, and what behind."""
+
+    outer: list[str]
+    head: str
+    first: str
+    condition: str
+    last: list[str]
+
+
+@dataclass(slots=True)
 class Draft:
     """`sequence` is the model whose sequences the pipeline goes by."""
 
@@ -73,7 +85,8 @@ class Draft:
     stages: dict[tuple[str, int], Stage] = field(default_factory=dict[tuple[str, int], Stage])
     files: list[Path] = field(default_factory=list[Path])
     sequence: Subject | None = None
-    resources: dict[str, int] = field(default_factory=dict[str, int])
+    stream: bool = False  # a member answers any number of times, and so does the pipeline
+    opened: list["Opened"] = field(default_factory=list["Opened"])
 
     @contextmanager
     def block(self, head: str) -> Generator[None]:
@@ -82,6 +95,19 @@ class Draft:
         yield
         inner, self.lines = self.lines, outer
         self.lines.append(f"{head} {{\n" + "\n".join(inner) + "\n}")
+
+    def open(self, head: str, first: str, condition: str, last: list[str]) -> None:
+        """Write all that follows into a block, where the condition holds."""
+        self.opened.append(Opened(self.lines, head, first, condition, last))
+        self.lines = []
+
+    def close(self) -> None:
+        """End the blocks that are open."""
+        for one in reversed(self.opened):
+            inner = "\n".join(self.lines)
+            parts = [one.first, f"if {one.condition} {{\n{inner}\n}}", *one.last]
+            self.lines = [*one.outer, f"{one.head} {{\n" + "\n".join(parts) + "\n}"]
+        self.opened.clear()
 
 
 def refuse(subject: Subject, message: str, *path: str | int, help: str) -> CompileError:

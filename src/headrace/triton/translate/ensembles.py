@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from ..complete import served
 from ..config import Message
 from ..subject import Subject
+from .decoupled import call_decoupled, is_decoupled
 from .draft import Draft, refuse
+from .members import members
+from .names import Names
 from .stages import call, stage_of
 
 
@@ -24,21 +27,28 @@ def call_ensemble(
     subject: Subject,
     arguments: Mapping[str, str],
     wanted: Mapping[str, str],
-    context: Context,
+    context: "Context | None" = None,
 ) -> dict[str, str]:
     """Write the steps that make the wanted outputs; return their expressions."""
-    if subject.name in context.inside:
+    inside = () if context is None else context.inside
+    if subject.name in inside:
         raise refuse(
             subject,
             f"the ensemble `{subject.name}` is a step of itself",
             "ensemble_scheduling",
             help="take that step out",
         )
-    within = Context(subject.config.max_batch_size > 0, (*context.inside, subject.name))
+    rows = subject.config.max_batch_size > 0 and not draft.stream
+    within = Context(rows, (*inside, subject.name))
     values = dict(arguments)
     steps = _needed(subject, wanted)
     while steps:
-        ready = next((i for i in steps if _is_ready(subject, i, values)), None)
+        # What answers any number of times comes last: all that follows is in its loop.
+        ready = min(
+            (i for i in steps if _is_ready(subject, i, values)),
+            key=lambda i: _answers_often(subject, i),
+            default=None,
+        )
         if ready is None:
             raise _stuck(subject, steps[0], values)
         steps.remove(ready)
@@ -67,6 +77,12 @@ def unread_steps(subject: Subject) -> list[int]:
     needed = set(_needed(subject, outputs))
     count = len(subject.config.ensemble_scheduling.step)
     return [number for number in range(count) if number not in needed]
+
+
+def _answers_often(subject: Subject, number: int) -> bool:
+    step = subject.config.ensemble_scheduling.step[number]
+    member = subject.others.named(step.model_name)
+    return member is not None and any(map(is_decoupled, members(member)))
 
 
 def _is_ready(subject: Subject, number: int, values: Mapping[str, str]) -> bool:
@@ -105,6 +121,8 @@ def _step(
     arguments = {name: values[tensor] for name, tensor in step.input_map.items()}
     wanted = {name: outputs.get(tensor, tensor) for name, tensor in step.output_map.items()}
     batches = member.config.max_batch_size > 0
+    if draft.stream and (member.is_ensemble or is_decoupled(member)):
+        batches = False  # whole requests go in, their batch axis included
     if batches == context.rows:
         made = _call(draft, ensemble, number, member, arguments, wanted, context)
     elif batches:
@@ -131,6 +149,8 @@ def _call(
     if member.is_ensemble:
         return call_ensemble(draft, member, arguments, wanted, context)
     version = _version(ensemble, number, member)
+    if is_decoupled(member):
+        return call_decoupled(draft, member, version, member.name, arguments, wanted)
     return call(draft, stage_of(draft, member, version, member.name), arguments, wanted)
 
 
@@ -158,7 +178,8 @@ def _for_each(
     over = f"zip({lists})" if len(arguments) > 1 else lists
     with draft.block(f"{rows} = for {', '.join(items.values())} in {over}"):
         made = _call(draft, ensemble, number, member, items, wanted, Context(True, context.inside))
-        fields = {name: draft.names.fresh(wanted[name]) for name in made}
+        own = Names()
+        fields = {name: own.fresh(wanted[name]) for name in made}
         said = ", ".join(f"{fields[name]} = {value}" for name, value in made.items())
         draft.lines.append(f"yield {said}")
     return {name: f"{rows}.{fields[name]}" for name in made}

@@ -7,8 +7,9 @@ from ...dsl.format import format_module
 from ...dsl.parse import parse
 from ...dsl.source import Source
 from ..subject import Subject
+from .decoupled import call_decoupled, is_decoupled
 from .draft import Draft, Surroundings, refuse
-from .ensembles import Context, call_ensemble, unread_steps
+from .ensembles import call_ensemble, unread_steps
 from .members import members
 from .names import Names, renamed
 from .schedule import duration, sequence_settings
@@ -32,14 +33,16 @@ def translate(subject: Subject, version: int, around: Surroundings) -> Program:
     config = subject.config
     pipeline = draft.names.fresh(subject.name)
     draft.sequence = _sequence(subject)
+    draft.stream = any(map(is_decoupled, members(subject)))
     inputs, outputs = list(map(tensor, config.input)), list(map(tensor, config.output))
     inside = {one.name: draft.names.fresh(one.name) for one in inputs}
     single = draft.sequence is not None and config.max_batch_size > 0
     arguments = {name: f"{own}[0]" if single else own for name, own in inside.items()}
     wanted = {one.name: one.name for one in outputs}
     if subject.is_ensemble:
-        context = Context(config.max_batch_size > 0)
-        made = call_ensemble(draft, subject, arguments, wanted, context)
+        made = call_ensemble(draft, subject, arguments, wanted)
+    elif draft.stream:
+        made = call_decoupled(draft, subject, version, "net", arguments, wanted)
     else:
         stage = stage_of(draft, subject, version, "net")
         made = call(draft, stage, arguments, wanted)
@@ -49,9 +52,7 @@ def translate(subject: Subject, version: int, around: Surroundings) -> Program:
     results = {one.name: named.fresh(one.name) for one in outputs}
     head = _head(draft, subject, pipeline, inputs, inside, outputs, results)
     returned = ", ".join(f"{results[name]} = {value}" for name, value in made.items())
-    lines = [*draft.states, *draft.lines]
-    lines += [f"next {', '.join(draft.following)}"] if draft.following else []
-    lines.append(f"return {returned}")
+    lines = [*draft.states, *_ended(draft, returned)]
     if draft.sequence is not None:
         draft.settings.pipeline += sequence_settings(draft.sequence.config)
     body = "\n".join(lines)
@@ -78,7 +79,9 @@ def _head(
     results: dict[str, str],
 ) -> str:
     config = subject.config
-    front = (1,) if draft.sequence is not None and config.max_batch_size > 0 else ()
+    front = ()
+    if config.max_batch_size > 0 and (draft.sequence is not None or draft.stream):
+        front = (-1,) if draft.stream else (1,)
     params = [
         f"{renamed(one.name, inside[one.name])}: "
         + written(one.dtype, (*front, *one.dims), optional=one.optional)
@@ -88,13 +91,25 @@ def _head(
         f"{renamed(one.name, results[one.name])}: {written(one.dtype, (*front, *one.dims))}"
         for one in outputs
     ]
-    head = (
-        f"pipeline {renamed(subject.name, pipeline)}({', '.join(params)}) -> ({', '.join(given)})"
-    )
+    arrow = "-> stream" if draft.stream else "->"
+    name = renamed(subject.name, pipeline)
+    head = f"pipeline {name}({', '.join(params)}) {arrow} ({', '.join(given)})"
+    if draft.stream:
+        return head
     if draft.sequence is not None:
         idle = draft.sequence.config.sequence_batching.max_sequence_idle_microseconds
         return f"{head} per sequence idle {duration(idle)}"
     return f"{head} batch {config.max_batch_size}" if config.max_batch_size > 0 else head
+
+
+def _ended(draft: Draft, returned: str) -> list[str]:
+    """Return the statements of the pipeline, with what it gives."""
+    if not draft.stream:
+        following = [f"next {', '.join(draft.following)}"] if draft.following else []
+        return [*draft.lines, *following, f"return {returned}"]
+    draft.lines.append(f"emit {returned}")
+    draft.close()
+    return draft.lines
 
 
 def _sequence(subject: Subject) -> Subject | None:

@@ -28,7 +28,7 @@ def stage_of(draft: Draft, subject: Subject, version: int, wanted: str) -> Stage
     known = draft.stages.get((subject.name, version))
     if known is not None:
         return known
-    path = _file(draft, subject, version)
+    path = file_of(draft, subject, version)
     config = subject.config
     inputs = tuple(map(tensor, config.input))
     outputs = tuple(map(tensor, config.output))
@@ -90,7 +90,8 @@ def call(
     }
 
 
-def _file(draft: Draft, subject: Subject, version: int) -> Path:
+def file_of(draft: Draft, subject: Subject, version: int) -> Path:
+    """Return the file of a version; raises CompileError where no backend runs it."""
     config = subject.config
     if config.backend not in KINDS:
         raise refuse(
