@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from .asked import OPTIONS
+from .asked import OPTIONS, request_timeout
 from .loaded import Loaded
 from .runtime.engine import Engine
 from .runtime.observe.recording import Recording
@@ -32,8 +32,9 @@ class Bound:
         self._narrowed: dict[tuple[str, ...], type[Record]] = {}
 
     def deadline(self, timeout: Any) -> float | None:  # Any: as in a call
-        """Return when a time limit that begins now is over."""
-        return None if timeout is None else self.engine.config.clock() + timeout
+        """Return when a time limit that begins now is over; raises TypeError where it is none."""
+        seconds = request_timeout(timeout)
+        return None if seconds is None else self.engine.config.clock() + seconds
 
     def make_whole(self, answer: Mapping[str, Item]) -> Record:
         """Return an answer with all results as callers see it."""

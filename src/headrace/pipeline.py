@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Literal, TypeVar, cast, overload
-from uuid import uuid4
+from typing import Any, Literal, TypeVar, overload
 
-from .asked import names_of, request_id, request_parameters
+from .asked import names_of, request_id, request_parameters, request_priority, sequence_id
 from .bound import Bound, Traced
 from .loaded import Loaded
 from .runtime.accept import show_signature
@@ -284,7 +283,7 @@ class Pipeline:
         def start(bound: Bound) -> Iterator[Record]:
             deadline, engine = bound.deadline(timeout), bound.engine
             emitted = engine.stream(
-                bound.ready(engine, recording), inputs, deadline, sequence, request, priority or 0
+                bound.ready(engine, recording), inputs, deadline, sequence, request, priority
             )
             return (bound.record(one.values()) for one in emitted)
 
@@ -362,7 +361,7 @@ class Pipeline:
                 partial(bound.make, None),
                 partial(loop.call_soon_threadsafe, ready.set),
                 deadline=bound.deadline(timeout),
-                priority=priority or 0,
+                priority=priority,
                 sequence=sequence,
                 request=request,
             )
@@ -390,13 +389,7 @@ class Pipeline:
                 "`per sequence`",
                 pipeline=self.__name__,
             )
-        strange = cast("object", id)  # 1.0 and True would be the sequence 1
-        if isinstance(strange, bool) or not isinstance(strange, int | str | None):
-            raise TypeError(f"the id of a sequence is a number or a text, not {id!r}")
-        if id is None:
-            unique = uuid4()
-            id = unique.int % (1 << 64) if kept.numbered else unique.hex
-        return Sequence(self, id)
+        return Sequence(self, sequence_id(id, kept.numbered))
 
     def call_in(
         self,
@@ -416,9 +409,7 @@ class Pipeline:
             deadline, engine = bound.deadline(timeout), bound.engine
             recording = bound.recording() if trace else None
             prepared = bound.ready(engine, recording)
-            answer = engine.run(
-                prepared, inputs, wanted, deadline, sequence, request, priority or 0
-            )
+            answer = engine.run(prepared, inputs, wanted, deadline, sequence, request, priority)
             if recording is None:
                 return bound.make(wanted, answer)
             return bound.traced(wanted, Trace(recording), answer)
@@ -453,7 +444,7 @@ class Pipeline:
                 make,
                 outputs=wanted,
                 deadline=bound.deadline(timeout),
-                priority=priority or 0,
+                priority=priority,
                 sequence=sequence,
                 request=request,
             )
@@ -525,17 +516,18 @@ class Pipeline:
         outputs: Any,  # Any: likewise
         priority: Any,  # Any: likewise
         trace: Any,  # Any: likewise
-    ) -> tuple[Any, Any, Any, Any]:  # Any: likewise
+    ) -> tuple[Any, Any, int, bool]:  # Any: likewise
         """Give back to the inputs what has the name of one."""
         own = self._bound.own
         if not own:
-            return timeout, outputs, priority, _flag(trace)
+            return timeout, outputs, request_priority(priority), _flag(trace)
         given = {"timeout": timeout, "outputs": outputs, "priority": priority, "trace": trace}
         for name in own:
             if given.get(name) is not None:
                 inputs[name] = given[name]
                 given[name] = None
-        return given["timeout"], given["outputs"], given["priority"], _flag(given["trace"])
+        priority = request_priority(given["priority"])
+        return given["timeout"], given["outputs"], priority, _flag(given["trace"])
 
 
 def _flag(trace: object) -> bool:

@@ -148,6 +148,30 @@ CALLS: dict[str, Call] = {
     "parameters that are none": lambda app: app.two(x=1.0, parameters={"a": [1]}),
     "an id that is none": lambda app: app.two(x=1.0, id=3),
     "an input that does not fit, submitted": lambda app: app.two.submit(x="text"),
+    "limits that are not reached": lambda app: [
+        app.two(x=1.0, timeout=limit)
+        for limit in (float("inf"), 1e308, 10**400, np.float32(60), np.int64(60))
+    ],
+    "a time limit of nothing": lambda app: app.two(x=1.0, timeout=float("nan")),
+    "a time limit that is a text": lambda app: app.two(x=1.0, timeout="1"),
+    "priorities": lambda app: [app.two(x=1.0, priority=one) for one in (np.int32(2), 2**63 - 1)],
+    "priorities that are none": lambda app: [
+        outcome_of(lambda: app.two(x=1.0, priority=one))  # noqa: B023 asked at once
+        for one in (-1, 1.5, True, "1", 2**70)
+    ],
+    "values that no parameter has": lambda app: [
+        outcome_of(lambda: app.two(x=1.0, parameters={"a": one}))  # noqa: B023 asked at once
+        for one in (float("nan"), 2**64, -(2**63) - 1, "\ud800")
+    ],
+    "a parameter that is an option": lambda app: app.two(x=1.0, parameters={"timeout": 1}),
+    "an id that is half a letter": lambda app: app.two(x=1.0, id="\ud800"),
+    "ids of sequences": lambda app: [
+        app.counted.sequence(one).last(x=1.0) for one in (1, 2**64 - 1, "1", "s" * 128)
+    ],
+    "ids of sequences that are none": lambda app: [
+        outcome_of(lambda: app.counted.sequence(one))  # noqa: B023 asked at once
+        for one in (0, -1, 2**64, True, "", "s" * 129, "\ud800")
+    ],
     "no stream": lambda app: app.two.stream(x=1.0),
     "no sequence": lambda app: app.two.sequence(),
     "a sequence that is missing": lambda app: app.counted(x=1.0),

@@ -1,5 +1,6 @@
 """A server, whose pipelines are called as those of an app are."""
 
+from ..asked import request_timeout
 from ..runtime.request import Code, Fault
 from .address import Address, Tls, read_address
 from .calls import attempted
@@ -34,7 +35,8 @@ class Client:
         """
         where = read_address(address, tls, token)
         budget = Budget(Retries() if retries is None else retries)
-        self._link = Link(_wire(where), budget, timing or Timing(), Threads(submitted), timeout)
+        seconds = request_timeout(timeout)
+        self._link = Link(_wire(where), budget, timing or Timing(), Threads(submitted), seconds)
         self._pipelines: dict[str, RemotePipeline] = {}
         self._closed = False
 

@@ -5,10 +5,17 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
-from uuid import uuid4
+from typing import Any, TypeVar
 
-from ..asked import OPTIONS, names_of, request_id, request_parameters
+from ..asked import (
+    OPTIONS,
+    names_of,
+    request_id,
+    request_parameters,
+    request_priority,
+    request_timeout,
+    sequence_id,
+)
 from ..compiler.plan import PipelinePlan
 from ..runtime.accept import require_results
 from ..runtime.protocols.ext.sequence import named
@@ -118,15 +125,8 @@ class RemotePipeline:
                 "`per sequence`",
                 pipeline=self.__name__,
             )
-        strange = cast("object", id)  # 1.0 and True would be the sequence 1
-        if isinstance(strange, bool) or not isinstance(strange, int | str | None):
-            raise TypeError(f"the id of a sequence is a number or a text, not {id!r}")
-        if id is None:
-            unique = uuid4()
-            numbered = any(one.name == "number" for one in plan.controls)
-            # 0 is no sequence
-            id = unique.int % ((1 << 64) - 1) + 1 if numbered else unique.hex
-        return RemoteSequence(self, id)
+        numbered = any(one.name == "number" for one in plan.controls)
+        return RemoteSequence(self, sequence_id(id, numbered))
 
     def version(self, number: int | str) -> "RemotePipeline":
         """Return the pipeline in one version of those that are served."""
@@ -152,8 +152,9 @@ class RemotePipeline:
         if wanted is not None:
             require_results(plan, wanted)
         timeout = options.get("timeout")
+        seconds = self._link.timeout if timeout is None else request_timeout(timeout)
         parameters = dict(request_parameters(options.get("parameters")))
-        if priority := options.get("priority"):
+        if priority := request_priority(options.get("priority")):
             parameters["priority"] = priority
         asked = Asked(
             self._model,
@@ -162,8 +163,7 @@ class RemotePipeline:
             parameters,
             request_id(options.get("id")),
         )
-        timeout = self._link.timeout if timeout is None else timeout
-        due = None if timeout is None else self.timing.now() + timeout
+        due = None if seconds is None else self.timing.now() + seconds
         return Call(known, asked, known.names if wanted is None else wanted, due)
 
     def answer(self, call: Call, cancellation: Cancellation | None) -> Record:
