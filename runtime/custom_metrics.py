@@ -4,6 +4,7 @@ A value belongs to the server and not to the worker that counts it: all of them,
 started anew, count on.
 """
 
+import math
 import re
 import threading
 from collections.abc import Sequence
@@ -65,6 +66,8 @@ class CustomMetrics:
 
     def label(self, name: str, labels: Labels, bounds: Sequence[float] | None) -> None:
         """Make the value for some labels, or find it; raises Refused."""
+        if any(not _NAME.fullmatch(label) or ":" in label for label, _ in labels):
+            raise Refused(f"{dict(labels)} are no labels of a metric")
         with self._lock:
             family = self._family(name)
             if labels not in family.cells:
@@ -121,3 +124,33 @@ class CustomMetrics:
         if found is None:
             raise Refused(f"there is no metric family {name!r}")
         return found
+
+
+def rendered(families: Sequence[Family]) -> bytes:
+    """Return families in Prometheus' text format, each by the very name that its model gave it."""
+    lines: list[str] = []
+    for family in families:
+        description = family.description.replace("\\", "\\\\").replace("\n", "\\n")
+        lines.append(f"# HELP {family.name} {description}")
+        lines.append(f"# TYPE {family.name} {family.kind.value}")
+        for labels, cell in family.cells.items():
+            if family.kind is not Kind.HISTOGRAM:
+                lines.append(f"{family.name}{_labelled(labels)} {cell.value}")
+                continue
+            total = 0
+            for bound, count in zip((*cell.bounds, math.inf), cell.counts, strict=True):
+                total += count
+                le = "+Inf" if bound == math.inf else str(bound)
+                lines.append(f"{family.name}_bucket{_labelled((*labels, ('le', le)))} {total}")
+            lines.append(f"{family.name}_count{_labelled(labels)} {total}")
+            lines.append(f"{family.name}_sum{_labelled(labels)} {cell.value}")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _labelled(labels: Labels) -> str:
+    shown = [f'{name}="{_escaped(value)}"' for name, value in labels]
+    return f"{{{','.join(shown)}}}" if shown else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

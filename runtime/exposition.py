@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from .custom_metrics import rendered
 from .metrics import FIRST_RESPONSE_SECONDS, PipelineCounts, StageCounts
 from .repository.repository import Repository
 from .repository.shadow import ShadowCounts
@@ -67,7 +68,8 @@ def metrics_app(repository: Repository) -> Starlette:
     collector = RepositoryCollector(repository)
 
     async def metrics(_: Request) -> Response:
-        return Response(expose(collector), media_type=CONTENT_TYPE_LATEST)
+        own = rendered(repository.nested.metrics.families())
+        return Response(expose(collector) + own, media_type=CONTENT_TYPE_LATEST)
 
     return Starlette(routes=[Route("/metrics", metrics)])
 

@@ -11,6 +11,7 @@ cannot be loaded changes nothing but what `index` tells.
 import threading
 from collections.abc import Callable, Iterable, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
@@ -24,6 +25,7 @@ from ..shared import Shared
 from .app import App
 from .counts import Totals
 from .drains import Drains
+from .nested import nested_models
 from .policy import Latest, Policy
 from .route import Route
 from .routes import AppTable, routes_of
@@ -53,7 +55,9 @@ class Repository:
     ) -> None:
         """`config` is that of all engines. `policies` are by app, "" for those not named, which
         is the latest version otherwise. `find` serves `load` without a plan."""
-        self._config = config or EngineConfig()
+        config = config or EngineConfig()
+        self.nested = nested_models(self, config.clock)
+        self._config = replace(config, nested=self.nested)
         self._policies, self._find = policies, find
         self._shared = Shared()
         self._lock = threading.Lock()

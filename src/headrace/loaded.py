@@ -7,7 +7,7 @@ something of sequences themselves it is one.
 
 import threading
 
-from .compiler.plan import Plan
+from .compiler.plan import ModelSegment, Plan
 from .runtime.engine import Engine, EngineConfig
 from .runtime.load import Progress
 from .runtime.metrics import Snapshot
@@ -98,6 +98,8 @@ class Loaded:
 
 
 def _keeps_itself(plan: Plan) -> bool:
-    """Whether functions or models may keep something of a sequence themselves: those of another
-    engine would know nothing of that."""
-    return any(keeps_inside(one) for one in plan.pipelines)
+    """Whether functions or models may keep something of a sequence themselves, or models of Triton's
+    something of their own: those of another engine would know nothing of that."""
+    models = (one for one in plan.segments if isinstance(one, ModelSegment))
+    own = any(one.kind == "triton_python" for one in models)
+    return own or any(keeps_inside(one) for one in plan.pipelines)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import weakref
 
 from .engine import WORKER, tensors
 from .link import pack
@@ -155,9 +156,11 @@ class InferenceRequest:
                 )
         if not isinstance(correlation_id, (int, str)):
             raise TritonModelException("Correlation ID must be integer or string")
-        self._id, self._correlation, self._inputs = request_id, correlation_id, list(inputs)
-        self._outputs = list(requested_output_names)
-        self._model, self._version = model_name, model_version
+        del preferred_memory  # answers are in the host's memory, whatever is preferred
+        self._id, self._inputs = _text(request_id), list(inputs)
+        self._correlation = correlation_id
+        self._outputs = [_text(one) for one in requested_output_names]
+        self._model, self._version = _text(model_name), model_version
         self._flags, self._timeout = flags, timeout
         self._trace = trace or InferenceTrace()
         self._parameters = dumped(parameters)
@@ -261,7 +264,9 @@ class ResponseIterator:
 
     def __init__(self, stream):
         self._stream, self._found, self._at = stream, [], 0
-        self._over = stream is None
+        self._over = False
+        self._left = weakref.finalize(self, _cancel, stream)
+        self._left.atexit = False
 
     def __iter__(self):
         self._at = 0
@@ -273,26 +278,37 @@ class ResponseIterator:
                 raise StopIteration
             answer = WORKER.required("A nested request").ask({"do": "next", "stream": self._stream})
             if answer[0].get("over"):
-                self._over = True
+                self._end()
                 raise StopIteration
             response = _response(answer, False)
-            self._over = response.has_error()
+            if response.has_error():
+                self._end()
             self._found.append(response)
         self._at += 1
         return self._found[self._at - 1]
 
+    def _end(self):
+        self._over = True
+        self._left.detach()
+
     def cancel(self):
         """Ask for no more."""
-        if not self._over:
-            self._over = True
-            WORKER.required("A nested request").send({"do": "cancel", "stream": self._stream})
+        self._over = True
+        self._left()
 
-    def __del__(self):
-        if not self._over and WORKER.engine is not None:
-            try:
-                WORKER.engine.send({"do": "cancel", "stream": self._stream})
-            except OSError:  # the engine has gone, and knows
-                return
+
+
+def _cancel(stream):
+    if WORKER.engine is not None:
+        try:
+            WORKER.engine.send({"do": "cancel", "stream": stream})
+        except OSError:  # the engine has gone, and knows
+            return
+
+
+def _text(given):
+    """Return a text that may have come as bytes, as elements of a tensor do."""
+    return given.decode() if isinstance(given, bytes) else str(given)
 
 
 def _response(answer, decoupled):

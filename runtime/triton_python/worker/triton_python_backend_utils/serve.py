@@ -184,7 +184,7 @@ class _Worker:
                 f"size is:{len(returned)}\n"
             )
         told = []
-        for index, (request, response) in enumerate(zip(requests, returned)):
+        for index, (request, response) in enumerate(zip(requests, returned)):  # noqa: B905 as many
             rescheduled = request.release == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
             if response is None:
                 if rescheduled:
