@@ -22,7 +22,8 @@ from ..protocols.messages import (
 )
 from ..protocols.models import Model
 from ..protocols.operation import Later, Operation, as_message
-from ..protocols.protobuf_codec import decode_request, encode_response, response_bytes
+from ..protocols.protobuf_codec import decode_request
+from ..protocols.protobuf_writer import encode_response
 from ..request import Request, RequestError, Response
 from ..service import Service, explain
 from ..streams import Stream
@@ -116,7 +117,7 @@ def _answer(service: Service, operation: Operation, method: MethodDescriptor) ->
     return ready
 
 
-Wrap: TypeAlias = Callable[[Any], Any]  # Any: messages
+Wrap: TypeAlias = Callable[[bytes], bytes]
 """Makes what is sent of a ModelInferResponse."""
 
 
@@ -194,9 +195,8 @@ def _encoded(
     deliveries: Deliveries,
     wrap: Wrap | None,
 ) -> bytes:
-    if wrap is None:
-        return response_bytes(model, request_id, outputs, deliveries)
-    return wrap(encode_response(model, request_id, outputs, deliveries)).SerializeToString()
+    response = encode_response(model, request_id, outputs, deliveries)
+    return response if wrap is None else wrap(response)
 
 
 def _stream_infer(
@@ -234,14 +234,14 @@ def _responses(service: Service, asked: _Asked) -> Responses:
 
     def encode(answering: Model, outputs: Mapping[str, Item]) -> bytes:
         response = encode_response(answering, request.id, outputs, deliveries)
-        return one_of_stream(response, final=False).SerializeToString()
+        return one_of_stream(response, final=False)
 
     def end(error: Exception | None) -> bytes | None:
         if error is not None:
             return _error_in_stream(call_error(explain(error, request.id), request.id))
         if not wants_empty_final(request.parameters):
             return None
-        return _in_stream(encode_response(model, request.id, {})).SerializeToString()
+        return _in_stream(encode_response(model, request.id, {}))
 
     def begin(notify: Callable[[], object]) -> Stream[bytes]:
         return service.open(model, request, encode, notify, version)

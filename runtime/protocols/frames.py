@@ -1,21 +1,17 @@
-"""Raw tensors in protobuf messages without copies: cut out before a message is parsed, and put
-behind one that is already bytes.
+"""Raw tensors without copies: cut out of a message before it is parsed.
 
-A parser copies the bytes of a tensor into its message, and once more for who reads them; a writer
-does both the other way. Fields of a message may come in any order, so that those which hold
-tensors can be handled apart from the rest.
+A parser copies the bytes of a tensor into its message, and once more for who reads them. Fields of
+a message may come in any order, so that those which hold tensors can be handled apart from the
+rest.
 """
 
-from collections.abc import Iterable
-
-from .messages import ModelInferRequest, ModelInferResponse
-from .raw import LARGE, Buffer
+from .messages import ModelInferRequest
+from .raw import LARGE
 
 _BYTES = 2  # the wire type of what has its length in front
 _WIDTHS = {1: 8, 5: 4}  # bytes of the wire types that have always the same
 _MOST_FIELDS = 4096  # of a message; what has more is left to the parser
 _INPUTS = ModelInferRequest.DESCRIPTOR.fields_by_name["raw_input_contents"].number << 3 | _BYTES
-_OUTPUTS = ModelInferResponse.DESCRIPTOR.fields_by_name["raw_output_contents"].number << 3 | _BYTES
 
 
 def without_tensors(request: bytes) -> tuple[bytes, list[memoryview]]:
@@ -54,15 +50,6 @@ def without_tensors(request: bytes) -> tuple[bytes, list[memoryview]]:
     return request, []
 
 
-def with_tensors(response: bytes, tensors: Iterable[Buffer]) -> bytes:
-    """Return a ModelInferResponse, which has no raw tensors, with these."""
-    parts: list[Buffer] = [response]
-    for content in tensors:
-        length = len(content)
-        parts += (_SHORT[length] if length < len(_SHORT) else _head(length), content)
-    return b"".join(parts)
-
-
 def _number(buffer: bytes, at: int) -> tuple[int, int]:
     """Read a number of variable length, and return where it ends; IndexError where it does not."""
     number = buffer[at] & 0x7F
@@ -74,16 +61,3 @@ def _number(buffer: bytes, at: int) -> tuple[int, int]:
             raise IndexError
         number |= (buffer[at] & 0x7F) << shift
     return number, at + 1
-
-
-def _head(length: int) -> bytes:
-    """Return what stands in front of an output of that length."""
-    head = bytearray((_OUTPUTS,))
-    while length > 0x7F:
-        head.append(length & 0x7F | 0x80)
-        length >>= 7
-    head.append(length)
-    return bytes(head)
-
-
-_SHORT = tuple(map(_head, range(128)))  # most answers are of few bytes

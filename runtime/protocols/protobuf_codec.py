@@ -1,9 +1,8 @@
-"""Requests and responses as protobuf messages."""
+"""Requests as protobuf messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...stdlib.op import Item
 from ..extras import NO_EXTRAS, Extras
 from ..request import Request, RequestError
 from .datatypes import Datatype
@@ -13,14 +12,11 @@ from .ext.parameters import free_parameters
 from .ext.schedule_policy import read_urgency
 from .ext.sequence import read_sequence
 from .ext.system_shared_memory import read_place
-from .frames import with_tensors
 from .inputs import Given, read_inputs
 from .limits import Limits
-from .messages import ModelInferResponse
 from .models import Model
 from .parameters import Parameters, check_parameters
-from .raw import Buffer, Flat, RawError, as_numbers, raw_buffer, read_raw
-from .results import result_tensors
+from .raw import Buffer, Flat, RawError, as_numbers, read_raw
 
 # The field of `InferTensorContents` that holds each datatype. FP16 and BF16 have none of their own;
 # every value of theirs is one of FP32 as well.
@@ -160,56 +156,3 @@ def _parameters(parameters: Any) -> Parameters:  # Any: a map of messages
         name: getattr(parameter, parameter.WhichOneof("parameter_choice") or "bool_param")
         for name, parameter in parameters.items()
     }
-
-
-def encode_response(
-    model: Model,
-    request_id: str,
-    outputs: Mapping[str, Item],
-    deliveries: Deliveries = PLAIN,
-) -> Any:  # Any: a message
-    """Turn results to a ModelInferResponse."""
-    message, raws = _described(model, request_id, outputs, deliveries)
-    message.raw_output_contents.extend(map(bytes, raws))
-    return message
-
-
-def response_bytes(
-    model: Model, request_id: str, outputs: Mapping[str, Item], deliveries: Deliveries
-) -> bytes:
-    """Turn results to the bytes of a ModelInferResponse, into which each tensor is copied once."""
-    message, raws = _described(model, request_id, outputs, deliveries)
-    return with_tensors(message.SerializeToString(), raws)
-
-
-def _described(
-    model: Model, request_id: str, outputs: Mapping[str, Item], deliveries: Deliveries
-) -> tuple[Any, list[Buffer]]:  # Any: a message
-    """Return a ModelInferResponse without its raw tensors, and these."""
-    message = ModelInferResponse()
-    message.model_name = model.name
-    message.model_version = model.version
-    message.id = request_id
-    described = message.outputs
-    raws: list[Buffer] = []
-    asked = deliveries.asked
-    for name, item in outputs.items():
-        for tensor in result_tensors(model.outputs[name], item):
-            place = None
-            if asked is not None:
-                delivery = deliveries.of(tensor.name, name)
-                tensor = deliveries.classify(model, tensor, delivery)
-                place = delivery.place
-            tensor_name, datatype, shape, flat = tensor
-            output = described.add()
-            output.name = tensor_name
-            output.datatype = datatype.name
-            output.shape.extend(shape)
-            if place is None:
-                raws.append(raw_buffer(flat))
-                continue
-            raws.append(b"")  # clients count these as they count outputs
-            for key, value in deliveries.place(tensor, place).items():
-                field = "string_param" if isinstance(value, str) else "int64_param"
-                setattr(output.parameters[key], field, value)
-    return message, raws

@@ -82,9 +82,11 @@ def as_numbers(
 
 def raw_buffer(flat: Flat) -> Buffer:
     """Return what `write_raw` does; of a large array a view where it lies as it is to be sent."""
-    if isinstance(flat, np.ndarray) and flat.nbytes >= LARGE and flat.flags.c_contiguous:
+    if not isinstance(flat, np.ndarray):
+        return write_raw(flat)
+    if flat.nbytes >= LARGE and flat.flags.c_contiguous:
         return flat.reshape(-1).view(np.uint8).data
-    return write_raw(flat)
+    return flat.tobytes()
 
 
 def write_raw(flat: Flat) -> bytes:

@@ -23,8 +23,10 @@ class WireTensor(NamedTuple):
 
 def result_tensors(form: Form, item: Item) -> tuple[WireTensor, ...]:
     """Return the tensors of a result; none for an optional result that is absent."""
-    if form.plain and isinstance(item, np.ndarray) and item.dtype == form.datatype.numpy:
-        return (WireTensor(form.name, form.datatype, item.shape, item),)
+    if form.plain and isinstance(item, np.ndarray):
+        datatype = form.datatype
+        if item.dtype is datatype.numpy or item.dtype == datatype.numpy:
+            return (WireTensor(form.name, datatype, item.shape, item),)
     if item is None and form.optional:
         return ()
     match form.kind:

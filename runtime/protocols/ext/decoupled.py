@@ -1,10 +1,9 @@
 """Extension: models that answer a request any number of times, and how a caller learns the end."""
 
-from typing import Any
-
-from ..messages import ModelStreamInferResponse
+from ..messages import ModelInferResponse
 from ..models import Model
 from ..parameters import Parameters, boolean
+from ..protobuf_writer import in_stream
 
 NAMES: tuple[str, ...] = ()
 
@@ -17,10 +16,16 @@ def wants_empty_final(parameters: Parameters) -> bool:
     return boolean(parameters.get(_ASKED, False), _ASKED)
 
 
-def one_of_stream(response: Any, *, final: bool) -> Any:  # Any: messages
+def one_of_stream(response: bytes, *, final: bool) -> bytes:
     """Return a ModelInferResponse as a message of a stream, marked whether it is the last one."""
-    response.parameters[FINAL].bool_param = final
-    return ModelStreamInferResponse(infer_response=response)
+    return in_stream(response, _MARKS[final])
+
+
+def _mark(final: bool) -> bytes:
+    return ModelInferResponse(parameters={FINAL: {"bool_param": final}}).SerializeToString()
+
+
+_MARKS = _mark(False), _mark(True)
 
 
 def is_decoupled(model: Model) -> bool:

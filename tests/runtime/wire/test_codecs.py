@@ -16,9 +16,10 @@ from headrace.runtime.protocols.datatypes import BYTES, DATATYPES
 from headrace.runtime.protocols.deliveries import Deliveries
 from headrace.runtime.protocols.json_codec import decode_body, encode_body
 from headrace.runtime.protocols.limits import Limits
-from headrace.runtime.protocols.messages import ModelInferRequest
+from headrace.runtime.protocols.messages import ModelInferRequest, ModelInferResponse
 from headrace.runtime.protocols.models import Model
-from headrace.runtime.protocols.protobuf_codec import decode_request, encode_response
+from headrace.runtime.protocols.protobuf_codec import decode_request
+from headrace.runtime.protocols.protobuf_writer import encode_response
 from headrace.runtime.protocols.raw import RawError, read_raw, write_raw
 from headrace.runtime.request import Code, Fault, Request, RequestError
 from tests.runtime.wire.plans import NUMBERS, optional_model, toy_model
@@ -53,7 +54,7 @@ def inputs_of(request: Request) -> dict[str, Any]:
 
 def encode(model: Model, **outputs: Any) -> Any:
     """A ModelInferResponse of these results."""
-    return encode_response(model, "", outputs)
+    return ModelInferResponse.FromString(encode_response(model, "", outputs))
 
 
 def sample(dtype: str) -> np.ndarray:
@@ -74,7 +75,7 @@ def test_b28_a_dtype_survives_raw_bytes_and_json_bit_by_bit(dtype: str) -> None:
     name = model.inputs["x0"].datatype.name
     asked = message(model, ("x0", name, [len(array)], array.tobytes()))
     results = {"y0": inputs_of(decode(model, asked))["x0"]}
-    answer = encode_response(model, "", results)
+    answer = encode(model, **results)
     assert answer.outputs[0].datatype == name
     assert answer.raw_output_contents[0] == array.tobytes()
 
@@ -238,7 +239,7 @@ def test_a_list_of_one_shape_is_a_tensor_with_one_more_axis() -> None:
 def test_b01_an_empty_list_keeps_dtype_and_rank(name: str, shape: list[int], datatype: str) -> None:
     model = toy_model(name)
     results = {"y0": []}
-    output = encode_response(model, "", results).outputs[0]
+    output = encode(model, **results).outputs[0]
     assert (output.datatype, list(output.shape)) == (datatype, shape)
     written = json.loads(encode_body(model, "", results, Deliveries(False))[0])["outputs"][0]
     assert (written["datatype"], written["shape"], written["data"]) == (datatype, shape, [])

@@ -16,14 +16,19 @@ from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.grpc.methods import inference_methods
 from headrace.runtime.http import HttpFront
 from headrace.runtime.protocols.datatypes import DATATYPES
-from headrace.runtime.protocols.frames import with_tensors, without_tensors
+from headrace.runtime.protocols.frames import without_tensors
 from headrace.runtime.protocols.limits import Limits
-from headrace.runtime.protocols.messages import ModelInferRequest, ModelInferResponse
+from headrace.runtime.protocols.messages import (
+    ModelInferRequest,
+    ModelInferResponse,
+    ModelStreamInferResponse,
+)
 from headrace.runtime.protocols.operations import all_operations
+from headrace.runtime.protocols.protobuf_writer import encode_response, in_stream
 from headrace.runtime.protocols.raw import LARGE, raw_buffer, read_raw
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.service import Service
-from tests.runtime.wire.plans import toy_plan
+from tests.runtime.wire.plans import toy_model, toy_plan
 
 COUNT = 16_000_000
 SIZE = COUNT * 4
@@ -176,12 +181,19 @@ def test_what_is_no_message_is_left_to_the_parser(end: bytes) -> None:
     assert without_tensors(payload) == (payload, [])
 
 
-@pytest.mark.parametrize("length", [0, 1, 127, 128, LARGE, 1 << 21])
-def test_tensors_are_put_behind_a_response(length: int) -> None:
-    response = ModelInferResponse(model_name="m")
-    whole = with_tensors(response.SerializeToString(), [bytes(length), b"ab"])
-    response.raw_output_contents.extend([bytes(length), b"ab"])
-    assert ModelInferResponse.FromString(whole) == response
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 16383, 16384, LARGE, 1 << 21])
+def test_a_response_is_written_as_its_message_would_be(length: int) -> None:
+    request_id = "\N{LATIN SMALL LETTER E WITH ACUTE}" * min(length, 200)
+    values = np.arange(length, dtype=np.uint8)
+    response = ModelInferResponse(model_name="echo_u8", model_version="1", id=request_id)
+    response.outputs.add(name="y0", datatype="UINT8", shape=[length])
+    response.raw_output_contents.append(values.tobytes())
+    written = encode_response(toy_model("echo_u8"), request_id, {"y0": values})
+    assert written == response.SerializeToString()
+    response.parameters["more"].bool_param = True
+    added = ModelInferResponse(parameters={"more": {"bool_param": True}}).SerializeToString()
+    found = ModelStreamInferResponse.FromString(in_stream(written, added))
+    assert found == ModelStreamInferResponse(infer_response=response)
 
 
 @pytest.mark.parametrize("askew", [0, 1, 4])

@@ -1,0 +1,118 @@
+"""Results as the bytes of a ModelInferResponse, written field by field.
+
+A field is its tag, its length and its content; what is written behind a message is merged into it.
+A message object takes several times as long for what is small, and copies once more what is large.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from ...stdlib.op import Item
+from .deliveries import PLAIN, Deliveries
+from .forms import Shape
+from .messages import ModelInferResponse, ModelStreamInferResponse
+from .models import Model
+from .raw import Buffer, raw_buffer
+from .results import result_tensors
+
+_KEPT = 1024  # descriptions of tensors: most answers of a model have the same
+_Tensor: Any = type(ModelInferResponse().outputs.add())  # Any: a message's class
+
+
+def _tag(kind: Any, name: str) -> int:  # Any: a message's class
+    """Return what stands in front of the length of a field."""
+    return kind.DESCRIPTOR.fields_by_name[name].number << 3 | 2
+
+
+_MODEL, _VERSION = _tag(ModelInferResponse, "model_name"), _tag(ModelInferResponse, "model_version")
+_ID, _OUTPUT = _tag(ModelInferResponse, "id"), _tag(ModelInferResponse, "outputs")
+_RAW = _tag(ModelInferResponse, "raw_output_contents")
+_NAME, _DATATYPE, _SHAPE = (_tag(_Tensor, name) for name in ("name", "datatype", "shape"))
+_IN_STREAM: Final = _tag(ModelStreamInferResponse, "infer_response")
+
+
+def encode_response(
+    model: Model,
+    request_id: str,
+    outputs: Mapping[str, Item],
+    deliveries: Deliveries = PLAIN,
+) -> bytes:
+    """Turn results to the bytes of a ModelInferResponse, into which each tensor is copied once."""
+    parts: list[Buffer] = [_of_model(model.name, model.version)]
+    if request_id:
+        parts.append(_field(_ID, request_id.encode()))
+    raws: list[Buffer] = []
+    asked, forms = deliveries.asked, model.outputs
+    for name, item in outputs.items():
+        for tensor in result_tensors(forms[name], item):
+            place = None
+            if asked is not None:
+                delivery = deliveries.of(tensor.name, name)
+                tensor = deliveries.classify(model, tensor, delivery)
+                place = delivery.place
+            tensor_name, datatype, shape, flat = tensor
+            if place is None:
+                parts.append(_output(tensor_name, datatype.name, shape))
+                content = raw_buffer(flat)
+            else:
+                said = _parameters(deliveries.place(tensor, place))
+                parts.append(_output(tensor_name, datatype.name, shape, said))
+                content = b""  # clients count these as they count outputs
+            length = len(content)
+            raws.append(_SHORT[length] if length < len(_SHORT) else _head(_RAW, length))
+            raws.append(content)
+    return b"".join(parts + raws)
+
+
+def in_stream(response: bytes, parameters: bytes = b"") -> bytes:
+    """Return a ModelInferResponse, with these parameters too, as one message of a stream."""
+    head = _head(_IN_STREAM, len(response) + len(parameters))
+    return b"".join((head, response, parameters))
+
+
+@lru_cache(_KEPT)
+def _of_model(name: str, version: str) -> bytes:
+    return _field(_MODEL, name.encode()) + _field(_VERSION, version.encode())
+
+
+@lru_cache(_KEPT)
+def _output(name: str, datatype: str, shape: Shape, parameters: bytes = b"") -> bytes:
+    """Return what describes a tensor."""
+    told = (
+        _field(_NAME, name.encode()),
+        _field(_DATATYPE, datatype.encode()),
+        _field(_SHAPE, b"".join(map(_number, shape))) if shape else b"",
+        parameters,
+    )
+    return _field(_OUTPUT, b"".join(told))
+
+
+def _parameters(parameters: Mapping[str, str | int]) -> bytes:
+    """Return the field of a tensor's parameters."""
+    message = _Tensor()
+    for key, value in parameters.items():
+        field = "string_param" if isinstance(value, str) else "int64_param"
+        setattr(message.parameters[key], field, value)
+    return message.SerializeToString()
+
+
+def _field(tag: int, content: bytes) -> bytes:
+    return _head(tag, len(content)) + content
+
+
+def _head(tag: int, length: int) -> bytes:
+    return bytes((tag,)) + _number(length)
+
+
+def _number(number: int) -> bytes:
+    """Return a number in as many bytes as it takes, seven bits each."""
+    content = bytearray()
+    while number > 0x7F:
+        content.append(number & 0x7F | 0x80)
+        number >>= 7
+    content.append(number)
+    return bytes(content)
+
+
+_SHORT = tuple(_head(_RAW, length) for length in range(128))  # most answers are of few bytes
