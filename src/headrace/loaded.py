@@ -98,8 +98,8 @@ class Loaded:
 
 
 def _keeps_itself(plan: Plan) -> bool:
-    """Whether functions or models may keep something of a sequence themselves, or models of Triton's
-    something of their own: those of another engine would know nothing of that."""
+    """Whether functions or models may keep something of a sequence themselves, or models of
+    Triton's something of their own: those of another engine would know nothing of that."""
     models = (one for one in plan.segments if isinstance(one, ModelSegment))
     own = any(one.kind == "triton_python" for one in models)
     return own or any(keeps_inside(one) for one in plan.pipelines)
