@@ -385,18 +385,26 @@ def test_who_is_interrupted_leaves_no_worker_out_of_step(tmp_path: Path) -> None
     path = pipe(tmp_path)
     source = SOURCE + "\ndef either(path):\n    return held(path) if path else os.getpid()\n"
     with pool("either", source) as either:
-        main = threading.main_thread().ident
+        main, heard = threading.main_thread().ident, threading.Event()
         assert main is not None
+
+        def hear(*_: object) -> None:
+            if not heard.is_set():
+                heard.set()
+                raise KeyboardInterrupt
 
         def interrupt() -> None:
             told(path)
-            signal.pthread_kill(main, signal.SIGINT)
+            while not heard.wait(0.05):  # one that comes just before a wait is heard after it
+                signal.pthread_kill(main, signal.SIGINT)
 
+        before = signal.signal(signal.SIGINT, hear)
         thread = threading.Thread(target=interrupt)
         thread.start()
         with pytest.raises(KeyboardInterrupt):
             either(path)
         thread.join()
+        signal.signal(signal.SIGINT, before)
         eventually(lambda: either.is_up)
         assert isinstance(either(""), int)
 
