@@ -12,6 +12,7 @@ from pkgutil import iter_modules
 from ..dsl.diagnostic import Diagnostic, Label, Severity
 from . import rules
 from .complete import Defaults, complete
+from .ensemble import is_decoupled
 from .repository import Model, Repository
 from .subject import Others, Rule, Subject
 
@@ -20,13 +21,14 @@ def check(repository: Repository, defaults: Defaults | None = None) -> tuple[Dia
     """Return all mistakes and warnings, model by model in the order of their names."""
     found: list[Diagnostic] = []
     checks = load_rules()
-    subjects = {one.model.folder: one for one in _subjects(repository, defaults)}
+    completed = {one.model.folder: one for one in subjects(repository, defaults)}
     for model in repository.models:
         found += model.config.mistakes
         found += _twice(model, repository)
-        subject = subjects.get(model.folder)
+        subject = completed.get(model.folder)
         if subject is not None:
-            found += (diagnostic for rule in checks for diagnostic in rule(subject))
+            said = [diagnostic for rule in checks for diagnostic in rule(subject)]
+            found += sorted(said, key=lambda one: one.primary.span.start)
     return tuple(found)
 
 
@@ -53,12 +55,18 @@ def load_rules() -> tuple[Rule, ...]:
     return tuple(import_module(f"{rules.__name__}.{name}").check for name in names)
 
 
-def _subjects(repository: Repository, defaults: Defaults | None) -> Iterator[Subject]:
-    """Yield the models whose texts are good, each of which sees all of them."""
+def subjects(repository: Repository, defaults: Defaults | None = None) -> Others:
+    """Return the models whose texts are good, completed, each of which sees all of them.
+
+    An ensemble is decoupled when a member is, which only its repository tells.
+    """
     good = [one for one in repository.models if one.config.good]
     others = Others(broken=frozenset({one.name for one in repository.models if one not in good}))
     others.subjects = tuple(Subject(one, complete(one, defaults), others) for one in good)
-    yield from others
+    for one in others:
+        if one.is_ensemble:
+            one.config.model_transaction_policy.decoupled = is_decoupled(one)
+    return others
 
 
 def _twice(model: Model, repository: Repository) -> Iterator[Diagnostic]:

@@ -76,6 +76,17 @@ def steps(subject: Subject) -> Iterator[Step]:
             yield Step(i, step, model)
 
 
+def is_decoupled(subject: Subject) -> bool:
+    """Whether a request has any number of answers; of an ensemble, whether a member's has."""
+    members, waiting = {subject.name: subject}, [subject]
+    while waiting:
+        for step in steps(waiting.pop()):
+            if step.model.name not in members:
+                members[step.model.name] = step.model
+                waiting.append(step.model)
+    return any(one.config.model_transaction_policy.decoupled for one in members.values())
+
+
 def tensors(subject: Subject) -> dict[str, Tensor]:
     """Return all tensors of an ensemble by name, in the order in which they are met."""
     found: dict[str, Tensor] = {}

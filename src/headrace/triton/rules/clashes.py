@@ -34,7 +34,19 @@ def _compare(subject: Subject, name: str, first: End, other: End) -> Iterator[Di
             said=f"{other.said} is {_type(other)}",
             others=labels,
         )
-    elif not _agree(first, other):
+    elif _match(first.full_dims, other.full_dims):
+        return
+    elif _match(first.dims, other.dims):
+        batching, plain = (first, other) if _takes_batches(first) else (other, first)
+        yield subject.error(
+            _BATCHES,
+            f"`{name}` has a batch axis for {batching.said}, but none for {plain.said}",
+            *other.path,
+            others=labels,
+            notes=(f"all axes are {dims_text(first.full_dims)} and {dims_text(other.full_dims)}",),
+            help="write `max_batch_size` for both, or the batch axis in the `dims` of the other",
+        )
+    else:
         yield subject.error(
             _SIZES,
             f"`{name}` is {dims_text(first.full_dims)} for {first.said}, but "
@@ -66,9 +78,8 @@ def _sizes(end: End) -> str:
     return f"{dims_text(end.dims)} in batches" if batch > 0 else dims_text(end.dims)
 
 
-def _agree(first: End, other: End) -> bool:
-    """Whether sizes can agree: of an item, or of all with the batch where one side takes none."""
-    return _match(first.dims, other.dims) or _match(first.full_dims, other.full_dims)
+def _takes_batches(end: End) -> bool:
+    return end.model.config.max_batch_size > 0
 
 
 def _match(left: tuple[int, ...], right: tuple[int, ...]) -> bool:

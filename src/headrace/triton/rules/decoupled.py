@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ...dsl.diagnostic import Diagnostic
-from ..ensemble import Step, steps
+from ..ensemble import Step, is_decoupled, steps
 from ..subject import Subject
 
 _CODE = "HR628"
@@ -23,17 +23,6 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
                 yield _mixed(subject, step, origin)
             came = step.number if is_decoupled(step.model) else next(iter(origins), None)
             origin |= dict.fromkeys(step.config.output_map.values(), came)
-
-
-def is_decoupled(subject: Subject) -> bool:
-    """Whether a request has any number of answers; of an ensemble, whether a member's has."""
-    members, waiting = {subject.name: subject}, [subject]
-    while waiting:
-        for step in steps(waiting.pop()):
-            if step.model.name not in members:
-                members[step.model.name] = step.model
-                waiting.append(step.model)
-    return any(one.config.model_transaction_policy.decoupled for one in members.values())
 
 
 def _mixed(subject: Subject, step: Step, origin: dict[str, int | None]) -> Diagnostic:

@@ -49,11 +49,19 @@ def _missing(subject: Subject, name: str, path: Path) -> Iterator[Diagnostic]:
 
 def _version(subject: Subject, step: Step) -> Iterator[Diagnostic]:
     version, model = step.config.model_version, step.model
-    if version in (0, -1):
-        return
     there = [one.number for one in model.model.versions]
     kept = served(model.model, model.config)
-    if version not in there:
+    if version == -1 or (version == 0 and 0 in there):
+        return
+    if version == 0:
+        yield subject.error(
+            _THERE,
+            f"a step of `{model.name}` without a version",
+            *step.path,
+            "model_name",
+            help="write `model_version: -1` for the newest; left out, it is 0",
+        )
+    elif version not in there:
         yield subject.error(
             _THERE,
             f"`{model.name}` has no version {version}",
