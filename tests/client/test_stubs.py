@@ -39,6 +39,12 @@ pipeline class_(id: i64, priority: f32[N]) -> (index: i64, Any: f32[N]) {
 }
 pipeline stubs() -> (y: f32) { return y = 1 }
 pipeline a_b(x: f32) -> (y: f32) { return y = x }
+pipeline _1(_1: f32, __: f32) -> (_2: f32) { return _2 = _1 + __ }
+pipeline rows(x: f32 = 0.5, b: bool = true, o: f32?, t: string = "a", l: list<f32[2]> = []) -> (
+    x: f32, b: bool, o: f32?, t: string, l: list<f32[2]>) batch 4
+{
+    return x = x, b = b, o = o, t = t, l = l
+}
 pipeline aB(x: f32) -> (y: f32) { return y = x }
 """
 
@@ -167,10 +173,12 @@ def test_names_that_python_does_not_allow_have_others(tmp_path: Path) -> None:
         assert stub.class_(id=4, priority=[1.0]).index_ == 4
         assert stub.stubs_().y == 1
         assert stub.a_b(x=1.0).y == stub.aB(x=1.0).y == 1
+        assert stub.value_1(value_1=1.0, value_=2.0).value_2 == 3
+        assert [list(one) for one in stub.rows(b=[False, True])[2:4]] == [[None] * 2, ["a"] * 2]
 
 
 def test_each_name_is_itself_where_it_can_be_and_none_is_used_twice() -> None:
-    names = ["if", "if_", "_a", "a_", "a", "__", "ok", "str"]
+    names = ["if", "if_", "_a", "a_", "a", "__", "_1", "_1_", "value_1", "ok", "str"]
     found = python_names(names, ("str",))
     assert len(set(found.values())) == len(names)
     assert {one: found[one] for one in ("if_", "a_", "a", "ok")} == {

@@ -6,6 +6,7 @@ runs on, which is imported from here.
 """
 
 from .calls import (
+    LEFT_OUT,
     Call,
     Parameters,
     Sequence,
@@ -22,6 +23,7 @@ from .calls import (
 )
 
 __all__ = [
+    "LEFT_OUT",
     "Call",
     "Parameters",
     "Sequence",

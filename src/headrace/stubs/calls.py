@@ -36,6 +36,9 @@ Answer = TypeVar("Answer")
 Scalar = TypeVar("Scalar", bound=np.generic)
 Kind = TypeVar("Kind")
 
+LEFT_OUT: Any = ...  # Any: it stands for rows of whatever type
+"""The default of what a `batch` pipeline takes, whose own default is that of each row."""
+
 
 @runtime_checkable
 class SupportsDLPack(Protocol):

@@ -19,12 +19,18 @@ def python_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, s
     where it can be, else with `_` behind it."""
     names, found, used = tuple(names), dict[str, str](), {*taken}
     for name in sorted(names, key=lambda one: (not _is_good(one), names.index(one))):
-        made = name if _is_good(name) else f"{name.strip('_') or 'value'}_"
+        made = name if _is_good(name) else _mended(name)
         while made in used:
             made += "_"
         found[name] = made
         used.add(made)
     return {name: found[name] for name in names}
+
+
+def _mended(name: str) -> str:
+    """Return a name for one that starts with `_` (`_x`, `_1`, `__`) or is a word of Python's."""
+    bare = name.strip("_")
+    return f"{bare}_" if bare.isidentifier() else f"value_{bare}"
 
 
 def class_name(name: str, suffix: str, taken: set[str]) -> str:

@@ -121,7 +121,7 @@ def _described(plan: PipelinePlan, method: str, classes: set[str]) -> Described:
         f"Iterator[{answer}]" if plan.stream else answer,
         [
             *(
-                (inputs[one.field.name], taken(one.field.type, many=many), _default(one))
+                (inputs[one.field.name], taken(one.field.type, many=many), _default(one, many))
                 for one in plan.parameters
             ),
             *((one, _OPTIONS[one], " = None") for one in options),
@@ -131,8 +131,10 @@ def _described(plan: PipelinePlan, method: str, classes: set[str]) -> Described:
     )
 
 
-def _default(parameter: Parameter) -> str:
-    return f" = {_python(parameter.default)}" if parameter.has_default else ""
+def _default(parameter: Parameter, many: bool) -> str:
+    if not parameter.has_default:
+        return ""
+    return " = stubs.LEFT_OUT" if many else f" = {_python(parameter.default)}"
 
 
 def _shown_default(parameter: Parameter) -> str:
