@@ -25,11 +25,6 @@ def why_not(model: Model) -> str | None:
         return "it keeps something of a sequence"
     if pipeline.deadline is not None:
         return "it has a deadline"
-    if any(one.has_default for one in pipeline.parameters):
-        return "an input has a default"
-    forms = (*model.inputs.values(), *model.outputs.values())
-    if any(form.kind not in (Kind.TENSOR, Kind.SCALAR) or form.optional for form in forms):
-        return "a value is a list or optional"
     for step in body.steps:
         if not isinstance(step, CallStep | TransferStep):
             return f"`{_first(step.place)}` at {step.place}"
@@ -37,6 +32,11 @@ def why_not(model: Model) -> str | None:
             reason = _step_not(model.plan, step, pipeline.batch)
             if reason is not None:
                 return reason
+    if any(one.has_default for one in pipeline.parameters):
+        return "an input has a default"
+    forms = (*model.inputs.values(), *model.outputs.values())
+    if any(form.kind not in (Kind.TENSOR, Kind.SCALAR) or form.optional for form in forms):
+        return "a value is a list or optional"
     if body.constants:
         return "it has literals"
     read = {slot for step in body.steps if isinstance(step, CallStep) for slot in step.inputs}
@@ -51,17 +51,18 @@ def why_not(model: Model) -> str | None:
 
 def ensemble_config(model: Model, models: Models) -> Json:
     """Return the configuration of a pipeline that is an ensemble."""
-    pipeline, plan, body = model.pipeline, model.plan, model.pipeline.body
+    pipeline, body = model.pipeline, model.pipeline.body
     alias, names = _aliases(body), _names(model)
-    served: list[tuple[Served, CallStep]] = []
+    form = Form.ITEM if pipeline.batch is None else Form.ROWS
+    steps: list[Json] = []
     for step in body.steps:
-        segment = plan.segments[step.segment] if isinstance(step, CallStep) else None
-        if isinstance(step, CallStep) and isinstance(segment, ModelSegment):
-            rows = pipeline.batch
-            form = Form.ITEM if rows is None else Form.ROWS
-            served.append((models.serve(segment, form, rows or 1), step))
+        if isinstance(step, CallStep):
+            models.serve(step.segment, form, pipeline.batch or 1)
+            served = models.of(step.segment, form)
+            if served is None:
+                raise AssertionError("`why_not` has let it pass")
+            steps.append(_step(served, step, alias, names))
     config = {key: value for key, value in model_config(model).items() if key in _ALIKE}
-    steps = [_step(one, step, alias, names) for one, step in served]
     return config | {"platform": "ensemble", "ensemble_scheduling": {"step": steps}}
 
 

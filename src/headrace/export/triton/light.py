@@ -33,7 +33,7 @@ from ...compiler.plan import (
 from ...compiler.plan_codec import Codecs
 from ...compiler.plan_walk import segments_of
 from ...compiler.policies import NO_SERVICE
-from .stages import Models, Served, can_be_served, together
+from .stages import Models, Served, together
 
 BACKEND = "triton_bls"
 PLAN_FILE = "headrace.plan"
@@ -45,12 +45,13 @@ def lighten(plan: Plan, models: Models) -> Plan:
     """Return the plan with notes in the place of models that Triton runs."""
     blobs = dict(plan.blobs)
     segments = list(plan.segments)
-    for index, segment in enumerate(plan.segments):
-        if isinstance(segment, ModelSegment) and can_be_served(segment):
-            note = _note(models.of(segment))
+    for number, segment in enumerate(plan.segments):
+        served = models.of(number)
+        if served is not None and isinstance(segment, ModelSegment):
+            note = _note(served)
             digest = sha256(note).hexdigest()
             blobs[digest] = note
-            segments[index] = replace(
+            segments[number] = replace(
                 segment,
                 model=digest,
                 backend=BACKEND,

@@ -54,7 +54,7 @@ class TritonPythonModel:
                 return [answer for one in given for answer in self.run([one])]
             return [pb.InferenceResponse(error=pb.TritonError(str(error)))]
         ends = np.cumsum([len(next(iter(one.values()))) for one in given])[:-1]
-        parts = [np.split(array, ends) for array in results]
+        parts = [np.split(np.asarray(array), ends) for array in results]
         return [self.response(rows) for rows in zip(*parts, strict=True)]
 
     def response(self, arrays):

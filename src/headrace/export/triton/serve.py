@@ -1,6 +1,6 @@
 """What runs a pipeline in a tritonserver: a model of its Python backend that carries a light plan.
 
-Its models are other models of the same server, asked through BLS (`runtime/backends/triton_bls.py`);
+Its models are others of the same server, asked through BLS (`runtime/backends/triton_bls.py`);
 their rows meet those of all other traffic there. Values travel as on a server of ours.
 """
 

@@ -8,9 +8,10 @@ A model takes an item, or rows of items. Triton knows one way to hold rows, axis
     WHOLE     0                [-1, 3, -1]                                   rows on other axes
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeGuard
 
 from ...compiler.plan import ModelSegment, Plan, Queueing, Segment
 from ...dsl.types import DType, Field, OptionalType, TensorType
@@ -40,7 +41,7 @@ class Served:
     rows: int
 
 
-def can_be_served(segment: Segment) -> bool:
+def can_be_served(segment: Segment) -> TypeGuard[ModelSegment]:
     """Whether a segment can be a model of its own: ONNX, with values that Triton's Python has."""
     if not isinstance(segment, ModelSegment) or segment.kind != "onnx":
         return False
@@ -65,31 +66,31 @@ class Models:
     """The models of one repository: one for each segment and form that is asked for."""
 
     def __init__(self, plan: Plan) -> None:
+        self._segments = plan.segments
         self._pipelines = {pipeline.name for pipeline in plan.pipelines}
         self._taken = set(self._pipelines)
-        self._made: dict[tuple[ModelSegment, Form], Served] = {}
+        self._made: dict[tuple[int, Form], Served] = {}
 
     def __iter__(self) -> Iterator[Served]:
         return iter(self._made.values())
 
-    def serve(self, segment: ModelSegment, form: Form, rows: int = 1) -> Served:
-        """Return the model of a segment that takes at least so many rows."""
+    def serve(self, number: int, form: Form | None = None, rows: int = 1) -> None:
+        """Let there be a model of a segment, if it can be one, that takes at least so many rows;
+        without a `form` rows as they come."""
+        segment = self._segments[number]
+        if not can_be_served(segment):
+            return
+        form = form or form_for_rows(segment)
         rows = max(rows, together(segment)) if form is Form.ROWS else 0
-        made = self._made.get((segment, form))
+        made = self._made.get((number, form))
         if made is None:
             made = Served(self._name(segment.name), segment, form, rows)
-        self._made[segment, form] = replace(made, rows=max(made.rows, rows))
-        return self._made[segment, form]
+        self._made[number, form] = replace(made, rows=max(made.rows, rows))
 
-    def serve_rows(self, segments: Iterable[Segment]) -> None:
-        """Let those that can be served be called with rows."""
-        for segment in segments:
-            if isinstance(segment, ModelSegment) and can_be_served(segment):
-                self.serve(segment, form_for_rows(segment))
-
-    def of(self, segment: ModelSegment) -> Served:
-        """Return the model of a segment, that which takes rows where there are two."""
-        return next(self._made[segment, form] for form in Form if (segment, form) in self._made)
+    def of(self, number: int, form: Form | None = None) -> Served | None:
+        """Return the model of a segment; without a `form` that which takes rows, of two."""
+        forms = Form if form is None else (form,)
+        return next((self._made[number, one] for one in forms if (number, one) in self._made), None)
 
     def _name(self, wanted: str) -> str:
         """Return a name that no other model has; Triton's are those of folders."""
