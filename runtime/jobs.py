@@ -1,6 +1,6 @@
 """Doing what the scheduler has decided: these run stages, and touch no queue."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -12,7 +12,7 @@ from .metrics import StageCell, Tally
 from .prepared import present
 from .request import Fault
 from .rows import Rows, merge
-from .stage import Part, RowsFailed, Stage, StageError
+from .stage import Awaiting, Part, RowsFailed, Stage, StageError
 from .strands import Delivery, Resume
 from .task import Branch, Join, Strand, Ticket
 
@@ -113,6 +113,8 @@ def _walk(
         if strand is task and task.opened is not None:
             opened, task.opened = task.opened, None
             work = flow.throw(opened) if isinstance(opened, Fault) else opened.work
+        elif strand is task and task.held is not None:
+            work, task.held = task.held, None
         elif outcome is None:
             work = next(flow)
         elif isinstance(outcome, Fault):
@@ -146,6 +148,8 @@ def _walk(
                 continue
             if guard is not None and guard.at is not None and stage.index in task.pipeline.limited:
                 return Ticket(strand, work, _parts(stage, work))
+            if (awaits := task.pipeline.awaits) and _must_wait(awaits, strand, work):
+                return None  # parked: who has something for it resumes it, perhaps at this moment
             if not doors.enter(strand, stage, count):
                 return Ticket(strand, work, stage.split(work.columns, count))
             try:
@@ -169,6 +173,18 @@ def _walk(
         if task.pipeline.plan.stream:
             return {}  # its results are what it has emitted
         return present(task.presenters, columns)
+
+
+def _must_wait(awaits: Mapping[int, Awaiting], strand: Strand, work: Work) -> bool:
+    """Whether a stream is to be parked, with the work for a stage that would wait."""
+    task, stage = strand.task, awaits.get(work.stage.index)
+    if stage is None or strand is not task or task.wake is None or work.group.guard is not None:
+        return False
+    task.held = work
+    if not stage.ready(work.columns, task.wake):
+        return True
+    task.held = None
+    return False
 
 
 def _parts(stage: Stage, work: Work) -> list[Part]:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 
 from ..compiler.plan import Block as PlannedBlock
 from ..compiler.plan import PipelinePlan, TryStep
@@ -20,7 +21,7 @@ from .queue_policy import level_of
 from .request import Fault, InSequence, Request, RequestError
 from .rows import Rows
 from .sequences import States, Turn
-from .stage import Stage
+from .stage import Awaiting, Stage
 from .turns import Sequences
 
 CHEAP_SECONDS = 200e-6
@@ -36,7 +37,8 @@ class Prepared:
     takes so little time that the receiving thread had better run it, `queued` whether any of the
     stages has a queue, `limited` which run under a time limit of a `try`. `whole` is the block
     that gives all results, and what presents them. `told` are the stages that are given the
-    request, each with the number of its parameters."""
+    request, each with the number of its parameters; `awaits` those for which a stream is parked
+    until they have something to give."""
 
     def __init__(
         self,
@@ -58,6 +60,7 @@ class Prepared:
         self.accept = Acceptor(pipeline).accept
         self._stages, self._transfer = stages, transfer
         called = segments_of(pipeline.body)
+        self.awaits = _awaiting(called, stages) if pipeline.stream else {}
         self.told = {one: count for one, count in (told or {}).items() if one in called}
         self._caches = {
             one: CacheUse(cache, index, one)
@@ -215,6 +218,11 @@ def _limited(block: PlannedBlock, stages: Sequence[Stage]) -> frozenset[int]:
             called = segments_of(step.body)
             found |= {one for one in called if not isinstance(stages[one], OpStage)}
     return frozenset(found)
+
+
+def _awaiting(called: Iterable[int], stages: Sequence[Stage]) -> Mapping[int, Awaiting]:
+    found = ((one, stages[one]) for one in called)
+    return {one: cast("Awaiting", stage) for one, stage in found if hasattr(stage, "ready")}
 
 
 def with_caches(snapshot: Snapshot, pipelines: Iterable[Prepared]) -> Snapshot:

@@ -35,9 +35,9 @@ class RowsFailed(StageError):
         self, errors: "Mapping[int, StageError | StageGone]", results: "list[Rows]"
     ) -> None:
         row = min(errors)
-        super().__init__(errors[row].message, row)
+        first = errors[row]
+        super().__init__(first.message, row, first.code, first.detail)
         self.errors, self.results = errors, results
-        self.code = errors[row].code
 
 
 class StageGone(Exception):
@@ -115,6 +115,15 @@ class Stage(Protocol):
 
     def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
         """Sort the rows of a work into classes that may each share executions."""
+        ...
+
+
+class Awaiting(Protocol):
+    """A stage whose run waits for what somebody else does."""
+
+    def ready(self, columns: Sequence[Rows], notify: Callable[[], object]) -> bool:
+        """Whether it would not wait now; else `notify` is called once it would not, by any thread,
+        and must not block."""
         ...
 
 

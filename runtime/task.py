@@ -4,7 +4,7 @@ A request is in as many places at once as it has *strands*. The first is the Tas
 flow forks it waits for a Join, which gathers what the other strands, each a Branch, come to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from ..stdlib.op import Item
@@ -60,7 +60,8 @@ class Task(Waiter):
     many it has. It `ends` with the first work that it asks for, whose results are its own. Where it
     `opens` the thread that brings it may go as far as its first stage, and has `opened` it then
     with this. With a `turn` in a sequence, `left` is what its flow has given for the states.
-    `told` is what stages are told of it."""
+    `told` is what stages are told of it. A stream that is parked until a stage need not wait has
+    `held` the work for it, and `wake` lets it go on."""
 
     __slots__ = (
         "admitted",
@@ -71,6 +72,7 @@ class Task(Waiter):
         "emitted",
         "emitted_at",
         "ends",
+        "held",
         "left",
         "level",
         "limited",
@@ -86,6 +88,7 @@ class Task(Waiter):
         "told",
         "turn",
         "waited",
+        "wake",
     )
 
     def __init__(
@@ -120,6 +123,8 @@ class Task(Waiter):
         self.pauses = 0  # how often it has waited for its reader, less how often he has made room
         self.left: list[Rows] | None = None
         self.told: Context | None = None
+        self.held: Work | None = None
+        self.wake: Callable[[], None] | None = None
 
     @property
     def task(self) -> "Task":

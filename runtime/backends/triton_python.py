@@ -77,7 +77,11 @@ def _pool(
     )
     named = _named_outputs(config) if decoupled else [port.name for port in outputs]
     calls = loading.own(Calls(loading.nested, named))
-    make = partial(ModelProcess, program, calls)
+
+    def make(number: int) -> ModelProcess:
+        told = arguments(config, folder.path, version, segment.device, number)
+        return ModelProcess(replace(program, arguments=told), calls)
+
     return loading.outside(Pool(program, segment.instances or 1, make=make), segment.name)
 
 

@@ -37,12 +37,12 @@ class Pool:
         program: Program | Runs,
         count: int,
         clock: Callable[[], float] = time.monotonic,
-        make: "Callable[[], Process] | None" = None,
+        make: "Callable[[int], Process] | None" = None,
     ) -> None:
-        """Start `count` workers, as `make` does (None: of a function); raises StageError where one
-        cannot be."""
+        """Start `count` workers, as `make` does by their numbers (None: of a function); raises
+        StageError where one cannot be."""
         self._program, self._clock = program, clock
-        self._make = make or partial(FunctionProcess, cast("Program", program))
+        self._make = make or partial(_of_function, cast("Program", program))
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._closing = False
@@ -185,7 +185,7 @@ class Pool:
                 return None
             self._standings[index] = started(self._standings[index], self._clock())
         try:
-            process = self._make()
+            process = self._make(index)
         except OSError as error:
             self._died(index)
             self._fail(StageError(f"its worker process cannot be started: {error}"))
@@ -239,3 +239,7 @@ class Pool:
             self._changed.wait_for(lambda: process not in self._busy)
             del self._processes[index]
         process.close()
+
+
+def _of_function(program: Program, _: int) -> Process:
+    return FunctionProcess(program)

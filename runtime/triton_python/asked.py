@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,16 +13,16 @@ from ..request import Code
 from ..stage import StageError, StageGone
 
 CODES: Final = {
-    0: Code.FAILED,
+    0: Code.INVALID,
     1: Code.FAILED,
     2: Code.NOT_FOUND,
     3: Code.INVALID,
     4: Code.UNAVAILABLE,
     5: Code.UNSUPPORTED,
-    6: Code.FAILED,
+    6: Code.INVALID,
     7: Code.CANCELLED,
 }
-"""What the kinds of a TritonError are here."""
+"""What the kinds of a TritonError are here; unknown ones are statuses of 400 there too."""
 
 Outputs = Mapping[str, tuple[str, Array]]
 """Types and values by name."""
@@ -36,20 +36,40 @@ class Responses:
         self._found: deque[Outputs] = deque()
         self._over = False
         self._error: StageError | StageGone | None = None
+        self._notify: Callable[[], object] | None = None
+
+    def ready(self, notify: Callable[[], object]) -> bool:
+        """Whether `take` would not wait; else `notify` is called when it would not."""
+        with self._changed:
+            if self._found or self._over:
+                return True
+            self._notify = notify
+            return False
 
     def put(self, outputs: Outputs) -> None:
         """Take one response."""
         with self._changed:
-            if not self._over:
-                self._found.append(outputs)
-                self._changed.notify_all()
+            if self._over:
+                return
+            self._found.append(outputs)
+            notify = self._tell()
+        if notify is not None:
+            notify()
 
     def end(self, error: StageError | StageGone | None = None) -> None:
         """Note that there is no other; the first reason counts."""
         with self._changed:
-            if not self._over:
-                self._over, self._error = True, error
-                self._changed.notify_all()
+            if self._over:
+                return
+            self._over, self._error = True, error
+            notify = self._tell()
+        if notify is not None:
+            notify()
+
+    def _tell(self) -> Callable[[], object] | None:
+        self._changed.notify_all()
+        notify, self._notify = self._notify, None
+        return notify
 
     def take(self, due: float | None = None) -> Outputs | None:
         """Return the next response, None after the last; raises why there is none."""

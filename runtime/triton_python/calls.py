@@ -94,19 +94,28 @@ class Calls:
                 case other:
                     asks.answer(call, _refused(f"there is no call {other!r}"))
         except Fault as fault:
-            asks.answer(call, _failed(fault))
+            asks.answer(call, _failed(fault, header.get("model", "")))
         except Refused as refused:
             asks.answer(call, _refused(str(refused)))
 
     def _ask(self, asks: Asks, call: int, header: Header, unpacking: Unpacking) -> None:
         version = _version(header["version"])
-        model = self._nested.model(header["model"], version)
+        try:
+            model = self._nested.model(header["model"], version)
+        except Fault as fault:
+            said = (
+                f"Failed for execute the inference request. Model '{header['model']}' is not ready."
+            )
+            raise Fault(fault.code, f"{said} {fault}") from fault
         request = self._request(model, asks, header, unpacking)
         streams = model.pipeline.stream
         if streams and not header["decoupled"]:
             raise Fault(
                 Code.INVALID,
-                f"model '{model.name}' answers any number of times: ask it with decoupled=True",
+                f"Model {model.name} is using the decoupled. The current BLS request call doesn't "
+                "support models using the decoupled transaction policy. Please use "
+                "'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled "
+                "models.",
             )
         if not header["decoupled"]:
             future = self._nested.submit(request, version)
@@ -239,7 +248,7 @@ class _Reader:
         try:
             found = self._take()
         except Fault as fault:
-            answer, chunks = _failed(fault), list[Any]()
+            answer, chunks = _failed(fault, self._model.name), list[Any]()
         else:
             if found is None:
                 return
@@ -270,7 +279,7 @@ def _answered(asks: Asks, call: int, model: Model, future: "Future[Response]") -
     try:
         answer, chunks = _outputs(model, future.result().outputs)
     except Fault as fault:
-        answer, chunks = _failed(fault), list[Any]()
+        answer, chunks = _failed(fault, model.name), list[Any]()
     except BaseException as error:  # a cancelled future, as when the engine is closed
         answer, chunks = _refused(f"{type(error).__name__}: {error}"), list[Any]()
     asks.answer(call, answer, chunks)
@@ -313,8 +322,9 @@ def _version(asked: object) -> str:
     return "" if asked in (-1, "", "-1") else str(asked)
 
 
-def _failed(fault: Fault) -> Header:
-    return {"error": [str(fault), _CODES.get(fault.code, _INTERNAL)]}
+def _failed(fault: Fault, model: str) -> Header:
+    said = f"Model {model} - Error when running inference: {fault}"
+    return {"error": [said, _CODES.get(fault.code, _INTERNAL)]}
 
 
 def _refused(message: str) -> Header:

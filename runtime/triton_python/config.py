@@ -49,6 +49,7 @@ def declared(config: Config, inputs: Sequence[Port], outputs: Sequence[Port], ro
         others = [_port(one, rows) for one in ports if one.name not in known]
         told[what] = [*(told.get(what) or ()), *others]
     told.setdefault("max_batch_size", 1 if rows else 0)
+    told["default_model_filename"] = told.get("default_model_filename") or "model.py"
     return told
 
 
@@ -61,7 +62,7 @@ def arguments(
     return {
         "model_config": json.dumps(config),
         "model_instance_kind": "GPU" if kind == "gpu" else "CPU",
-        "model_instance_name": f"{model}_{index}",
+        "model_instance_name": f"{model}_0_{index}",
         "model_instance_device_id": number or "0",
         "model_repository": str(folder),
         "model_version": version,

@@ -204,9 +204,9 @@ class ModelProcess(Process):
                 raise Malformed("a batch that was not asked for")
             run, self._run = self._run[1], None
         if "error" in header:
-            text = f"Failed to process the request(s) for model '{self._model.model}', message: "
+            name = self._model.arguments["model_instance_name"]
+            text = f"Failed to process the request(s) for model '{name}', message: "
             self._close(run, StageError(text + header["error"], detail=header["trace"]))
-            _LOG.error("%s: %s", self._model.model, ascii(header["trace"])[1:-1])
         else:
             again = set(header["again"])
             for index, (one, said) in enumerate(
@@ -222,7 +222,9 @@ class ModelProcess(Process):
     def _respond(self, one: Asked, said: Header, unpacking: Unpacking, *, final: bool) -> None:
         if "error" in said:
             message, code = said["error"]
-            one.responses.end(StageError(str(message), code=CODES.get(code, Code.FAILED)))
+            kind = CODES.get(code, Code.FAILED)
+            error = StageError(str(message), code=kind, detail="the model has answered so")
+            one.responses.end(error)
         elif said["outputs"] is not None:
             found = unpacking.tensors(said["outputs"])
             one.responses.put({name: (kind, values) for name, kind, values in found})

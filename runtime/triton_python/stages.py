@@ -5,7 +5,7 @@ of it. A model that answers any number of times is two stages: what begins gives
 follows gives the next response for it, or says that there is none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import ml_dtypes
@@ -159,18 +159,19 @@ class OpenStage(TritonStage):
         self._ask([one])
         handle = np.array(one.number, np.int64).view(Handle)
         handle.responses = one.responses
+        context.tell_end(lambda: one.responses.end(StageError("the request is over")))
         return [Rows.shared(cast("Value", handle), count)]
 
 
 class NextStage(TritonStage):
     """Waits for the next response: whether there is one, and its outputs, zeros where not."""
 
+    def ready(self, columns: Sequence[Rows], notify: Callable[[], object]) -> bool:
+        """Whether there is something to give; else `notify` is called when there is."""
+        return _responses(columns).ready(notify)
+
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
-        handle, context = columns[0].item(0), cast("Context", columns[-1].item(0))
-        if not isinstance(handle, Handle):
-            raise StageError("what it is given was not made by the `open` of its model")
-        responses = handle.responses
-        context.tell_end(lambda: responses.end(StageError("the request is over")))
+        responses, context = _responses(columns), cast("Context", columns[-1].item(0))
         answer = responses.take(context.deadline)
         fields = self._segment.signature.results
         if answer is None:
@@ -178,6 +179,13 @@ class NextStage(TritonStage):
             return [Rows.one(np.array(False)), *rest]
         told = {**answer, self._segment.output_names[0]: ("BOOL", np.array(True))}
         return self._columns(told, count, [])
+
+
+def _responses(columns: Sequence[Rows]) -> Responses:
+    handle = columns[0].item(0)
+    if not isinstance(handle, Handle):
+        raise StageError("what it is given was not made by the `open` of its model")
+    return handle.responses
 
 
 def _spans(told: Rows, count: int) -> list[tuple[int, int, Context]]:

@@ -159,7 +159,7 @@ class InferenceRequest:
         del preferred_memory  # answers are in the host's memory, whatever is preferred
         self._id, self._inputs = _text(request_id), list(inputs)
         self._correlation = correlation_id
-        self._outputs = [_text(one) for one in requested_output_names]
+        self._outputs = {_text(one) for one in requested_output_names}
         self._model, self._version = _text(model_name), model_version
         self._flags, self._timeout = flags, timeout
         self._trace = trace or InferenceTrace()
@@ -251,7 +251,7 @@ class InferenceRequest:
             "flags": self._flags,
             "timeout": self._timeout,
             "parameters": self._parameters,
-            "outputs": self._outputs,
+            "outputs": sorted(self._outputs),
             "parent": self._trace.number,
             "decoupled": bool(decoupled),
             "inputs": pack([one.packed() for one in self._inputs], chunks),
@@ -295,7 +295,6 @@ class ResponseIterator:
         """Ask for no more."""
         self._over = True
         self._left()
-
 
 
 def _cancel(stream):

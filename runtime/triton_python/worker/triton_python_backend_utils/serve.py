@@ -25,7 +25,6 @@ from .messages import (
     answered,
     requests_of,
 )
-from .tensor import TritonModelException
 
 _PR_SET_PDEATHSIG = 1
 _TRACE = 40_000  # characters of a traceback
@@ -51,6 +50,10 @@ def _die_with(parent):
         raise OSError(ctypes.get_errno(), "prctl")
     if os.getppid() != parent:  # it has gone before that held
         os._exit(1)
+
+
+class _Wrong(Exception):
+    """A model does not keep to what a model must do; told without a name."""
 
 
 class _Worker:
@@ -94,12 +97,10 @@ class _Worker:
         module = _imported(header["file"])
         self._file = header["file"]
         if not hasattr(module, "TritonPythonModel"):
-            raise TritonModelException("Python model has no class `TritonPythonModel`.")
+            raise _Wrong("Python model has no class `TritonPythonModel`.")
         self._model = module.TritonPythonModel()
         if not hasattr(self._model, "execute"):
-            raise TritonModelException(
-                f"Python model {header['file']} does not implement `execute` method."
-            )
+            raise _Wrong(f"Python model {header['file']} does not implement `execute` method.")
         if hasattr(self._model, "initialize"):
             self._model.initialize(header["arguments"])
         return {}
@@ -110,12 +111,12 @@ class _Worker:
         config = ModelConfig(header["config"])
         kind = getattr(module, "TritonPythonModel", None)
         if kind is None:
-            raise TritonModelException("Python model has no class `TritonPythonModel`.")
+            raise _Wrong("Python model has no class `TritonPythonModel`.")
         has = hasattr(kind, "auto_complete_config")
         if has:
             config = kind.auto_complete_config(config)
         if not isinstance(config, ModelConfig):
-            raise TritonModelException(
+            raise _Wrong(
                 "auto_complete_config function in model '"
                 f"{header['model']}' must return a valid pb.ModelConfig object."
             )
@@ -169,16 +170,14 @@ class _Worker:
         if returned is None:
             return [None] * len(requests)
         if WORKER.decoupled:
-            raise TritonModelException(
+            raise _Wrong(
                 f"Python model '{WORKER.model}' is using the decoupled mode and the execute "
                 "function must return None."
             )
         if not isinstance(returned, list):
-            raise TritonModelException(
-                f"Expected a list in the execute return, found type '{type(returned)}'."
-            )
+            raise _Wrong(f"Expected a list in the execute return, found type '{type(returned)}'.")
         if len(returned) != len(requests):
-            raise TritonModelException(
+            raise _Wrong(
                 "Number of InferenceResponse objects do not match the number of InferenceRequest "
                 f"objects. InferenceRequest(s) size is:{len(requests)}, and InferenceResponse(s) "
                 f"size is:{len(returned)}\n"
@@ -192,12 +191,12 @@ class _Worker:
                 told.append(None)
                 continue
             if rescheduled:
-                raise TritonModelException(
+                raise _Wrong(
                     "Expected a None object in the execute function return list for reschduled "
                     f"request, found type '{type(response)}'."
                 )
             if not isinstance(response, InferenceResponse):
-                raise TritonModelException(
+                raise _Wrong(
                     "Expected an 'InferenceResponse' object in the execute function return list, "
                     f"found type '{type(response)}'."
                 )
@@ -214,7 +213,7 @@ class _Worker:
 def _said(error):
     """Return what is told of an exception: its text, and for the log its traceback."""
     text = str(error)[:_SAID]
-    named = isinstance(error, TritonModelException)
+    named = isinstance(error, _Wrong)
     said = text if named else f"{type(error).__name__}: {text}" if text else type(error).__name__
     shown = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return {
@@ -233,7 +232,7 @@ def _imported(file):
     importlib.import_module(path.parent.name)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise TritonModelException(f"{file} is no Python file")
+        raise _Wrong(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
