@@ -42,7 +42,7 @@ class Calls:
         start = perf_counter()
         tally.inside += 1  # before it looks whether the engine is closed, so that `drain` sees it
         try:
-            if self._inside.closed:
+            if self._inside.closed and tally.inside == 1:  # not amid another that is to be answered
                 raise EngineClosed
             columns = pipeline.accept(inputs)
             block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)

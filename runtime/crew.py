@@ -27,6 +27,11 @@ class Crew:
                 workers = self.workers
         return workers
 
+    @property
+    def in_stage(self) -> bool:
+        """Whether this thread is at a request, as a worker or in the place of one."""
+        return self.workers is not None and self.workers.in_stage
+
     def run_with(self, run: RunBatch) -> None:
         """Let batches be run with this from now on."""
         with self._starting:

@@ -7,10 +7,11 @@ worker threads of `threads.py`, which are started at the first use.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from ..compiler.plan import Plan
+from ..compiler.plan import ModelSegment, Plan
 from .calls import Calls
 from .crew import Crew
 from .division import Share
@@ -22,8 +23,9 @@ from .metrics import Metrics, Snapshot
 from .observe.batches import run_watched_batch
 from .observe.recording import Recording
 from .observe.watch import Watched
+from .own_models import own_models
 from .prepared import Prepared, with_caches
-from .request import Code, Fault, Request, Response
+from .request import Code, Fault, InSequence, Request, Response
 from .scheduler import Scheduler
 from .shared import Shared
 from .stage import Stage
@@ -52,7 +54,9 @@ class Engine:
         self.config = config or EngineConfig()
         self._clock = self.config.clock
         self._loaded = self._clock()
-        self._stages = Stages(plan, self.config.loading(), progress, shared)
+        self.nested = self.config.nested or own_models(self, self._clock)
+        loading = replace(self.config.loading(), nested=self.nested)
+        self._stages = Stages(plan, loading, progress, shared)
         self.sequences = sequences if sequences is not None else self._sequences()
         self._pipelines = {
             pipeline.name: Prepared(
@@ -73,7 +77,7 @@ class Engine:
         self._crew = Crew(self._start())
         self._inside = inside = Inside(self._metrics)
         calls = Calls(self._metrics, inside, self._clock)
-        submissions = Submissions(calls, self._metrics, inside, self._clock, self._crew.started)
+        submissions = Submissions(calls, self._metrics, inside, self._clock, self._crew)
         self.run, self.stream, self.count_refused = calls.run, calls.stream, calls.count_refused
         self.dispatch, self.open_stream = submissions.dispatch, submissions.open_stream
 
@@ -90,6 +94,15 @@ class Engine:
             request.priority,
         )
         return Response(request.id, outputs)
+
+    def rehearse(self, pipeline: Prepared, inputs: Mapping[str, object]) -> None:
+        """Run once in this thread, before anybody is served, and count nothing; raises Fault."""
+        named = any(one.name == "id" for one in pipeline.plan.controls)
+        sequence = InSequence("1" if named else 1, start=True, end=True)
+        try:
+            self.run(pipeline, inputs, sequence=sequence if pipeline.sequences else None)
+        finally:
+            self._metrics.forget()
 
     def pipeline(self, name: str) -> Prepared:
         """Return a pipeline ready to run; raises Fault NOT_FOUND."""
@@ -234,4 +247,15 @@ def _start(
     run: RunBatch,
 ) -> Workers:
     scheduler = Scheduler(pipelines, stages, config.intake(), plan.resources)
-    return Workers(scheduler, metrics, config.clock, config.worker_threads(), sequences, run)
+    threads = config.worker_threads() + _waiting(plan)
+    return Workers(scheduler, metrics, config.clock, threads, sequences, run)
+
+
+def _waiting(plan: Plan) -> int:
+    """Return how many workers may be waiting at one time for a model that asks other models, for
+    which others must be left."""
+    return sum(
+        segment.instances or 1
+        for segment in plan.segments
+        if isinstance(segment, ModelSegment) and segment.kind == "triton_python"
+    )

@@ -8,6 +8,7 @@ in between but when it asks; one who may never come back can be waited for no mo
 
 import threading
 
+from .crew import Crew
 from .inline import Emitted
 from .metrics import Metrics, Tally
 from .request import EngineClosed
@@ -25,11 +26,14 @@ class Inside:
         self._streams: dict[object, int] = {}  # read in their callers' threads: which
         self._unread: dict[object, Emitted] = {}  # of them those whose readers ask for nothing
 
-    def enter(self) -> Tally:
-        """Let a request in; raises EngineClosed. `leave` must follow, in the same thread."""
+    def enter(self, crew: Crew) -> Tally:
+        """Let a request in; raises EngineClosed. `leave` must follow, in the same thread.
+
+        What a stage asks for while the engine drains belongs to a request that is to be answered.
+        """
         tally = self._metrics.tally()
         tally.inside += 1  # before it looks, so that `drain` sees it
-        if self.closed:
+        if self.closed and not crew.in_stage:
             self.leave(tally)
             raise EngineClosed
         return tally

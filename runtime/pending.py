@@ -20,12 +20,12 @@ class Pending(Future[Result], Generic[Result]):
         self,
         make: Callable[[dict[str, Item]], Result],
         drop: Callable[[Task], bool],
-        run: Callable[[Task], None],
+        wait: Callable[[Task, float | None], None],
     ) -> None:
-        """`make` turns the results by name into what the caller waits for; `run` lets him run it
-        himself, if it has not begun."""
+        """`make` turns the results by name into what the caller waits for; `wait` is told that he
+        waits now, for so long at most, and may let him run it himself."""
         super().__init__()
-        self._make, self._drop, self._run = make, drop, run
+        self._make, self._drop, self._wait = make, drop, wait
         self._names: Sequence[str] | None = None
         self._emitted: list[dict[str, Item]] = []
         self.task: Task | None = None
@@ -35,9 +35,14 @@ class Pending(Future[Result], Generic[Result]):
         self._names = names
 
     def result(self, timeout: float | None = None) -> Result:
-        if timeout is None and (task := self.task) is not None:
-            self._run(task)
+        if (task := self.task) is not None:
+            self._wait(task, timeout)
         return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        if (task := self.task) is not None:
+            self._wait(task, timeout)
+        return super().exception(timeout)
 
     def cancel(self) -> bool:
         task = self.task  # none any more once it is answered

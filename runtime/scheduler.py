@@ -133,16 +133,16 @@ class Scheduler:
         """Whether one of the `idle` workers would take a request that came now."""
         return idle > len(self._handed) and not self._any_waits()
 
-    def admit(self, task: Task, now: float, idle: int) -> Fault | None:
+    def admit(self, task: Task, now: float, idle: int, *, nested: bool = False) -> Fault | None:
         """Take in a new request; return why not, if not. `idle` workers are free.
 
         When one of them is for this request, or the next that is free, it does not go through the
-        line.
+        line; nor when it is `nested`: a request that has begun may wait for it.
         """
         pipeline, handed = task.pipeline.index, len(self._handed)
         line = self._lines[pipeline]
         free = idle > handed or (task.opens and not handed)
-        at_once = free and not self.strands.resumable() and not self._any_waits()
+        at_once = nested or (free and not self.strands.resumable() and not self._any_waits())
         opens = task.opens and not at_once and self._opens(pipeline)
         ahead = 0 if at_once or opens else line.ahead(task.level)
         if (refusal := self._foresight.refusal(task, now, ahead)) is not None:

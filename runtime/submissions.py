@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ..stdlib.op import Item
 from .calls import Calls
+from .crew import Crew
 from .inside import Inside
 from .metrics import Metrics
 from .pending import Pending
@@ -21,7 +22,7 @@ Result = TypeVar("Result")
 
 
 class Submissions:
-    """Those of one engine. `workers` starts them at the first use; `clock` tells deadlines."""
+    """Those of one engine. `clock` tells deadlines."""
 
     def __init__(
         self,
@@ -29,10 +30,10 @@ class Submissions:
         metrics: Metrics,
         inside: Inside,
         clock: Callable[[], float],
-        workers: Callable[[], Workers],
+        crew: Crew,
     ) -> None:
         self._calls, self._metrics, self._inside = calls, metrics, inside
-        self._clock, self._workers = clock, workers
+        self._clock, self._crew = clock, crew
 
     def dispatch(
         self,
@@ -56,7 +57,7 @@ class Submissions:
         `priority` 1 is the highest; 0, not given, is the pipeline's default. Stages that ask for
         the request are told of `request`.
         """
-        tally = self._inside.enter()
+        tally = self._inside.enter(self._crew)
         try:
             return self._dispatch(
                 pipeline, inputs, make, outputs, deadline, priority, sequence, request
@@ -75,8 +76,8 @@ class Submissions:
         sequence: InSequence | None,
         request: Request | None,
     ) -> Future[Result]:
-        workers = self._workers()
-        pending = Pending(make, workers.drop, partial(self._lend, workers))
+        workers = self._crew.started()
+        pending = Pending(make, workers.drop, partial(self._wait, workers))
         if pipeline.cheap and workers.quiet:
             # a hop to another thread would take longer than the request itself
             try:
@@ -99,8 +100,12 @@ class Submissions:
             self._calls.refuse(pipeline, error)
         return pending
 
-    def _lend(self, workers: Workers, task: Task) -> None:
-        """Let the thread that waits for a request run it, if it has not begun."""
+    def _wait(self, workers: Workers, task: Task, timeout: float | None) -> None:
+        """Let the thread that waits for a request run it, if it has not begun; and if it waits in a
+        stage, another have its place."""
+        if timeout is not None:
+            workers.step_aside()
+            return
         tally = self._metrics.tally()
         tally.inside += 1
         try:
@@ -124,9 +129,9 @@ class Submissions:
 
         Raises at once what `dispatch` would. `notify` says that there is something to take.
         """
-        tally = self._inside.enter()
+        tally = self._inside.enter(self._crew)
         try:
-            workers = self._workers()
+            workers = self._crew.started()
             require_stream(pipeline.plan.name, pipeline.plan.stream)
             stream = Stream(make, notify, workers.drop, workers.resume)
             try:
@@ -162,12 +167,14 @@ class Submissions:
             answer.give(nothing(presenters))
             return
         now, flow, turn = self._clock(), pipeline.start(columns, block), None
+        told = None
         if sequence is not None or pipeline.sequences is not None:
             _, turn = pipeline.ask(sequence)
             flow = pipeline.start_turn(turn, columns, block)
         if pipeline.told:
             due = pipeline.deadline(now, deadline)
-            flow = pipeline.tell(flow, pipeline.context(request, priority, due, self._clock))
+            told = pipeline.context(request, priority, due, self._clock)
+            flow = pipeline.tell(flow, told)
         task = Task(
             pipeline,
             flow,
@@ -179,7 +186,9 @@ class Submissions:
             turn,
             size_of(columns),
         )
-        answer.task, task.rows = task, rows
+        answer.task, task.rows, task.told = task, rows, told
+        if pipeline.awaits:
+            task.wake = partial(workers.resume, task)
         task.ends = block.single and turn is None and not pipeline.plan.stream
         try:
             workers.admit(task, block.opening)

@@ -1,20 +1,23 @@
 """The threaded driver: workers around one lock and one scheduler.
 
 Every wait is exact. A free worker waits for a notification or until the next batch is due; one
-more thread, started with the first time limit, waits for the next limit, so that what waits too
-long is told so while all workers are busy. Stages run without the lock. The worker that finishes
-a batch goes on with one of its requests itself and leaves the others to whoever is free.
+more thread (`limits.py`) waits for the next time limit. Stages run without the lock. The worker
+that finishes a batch goes on with one of its requests itself and leaves the others to whoever is
+free. As many run at once as there are places (`places.py`); a worker whose stage waits for another
+request leaves its own to one of the others, of which there is one more then.
 """
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
-from time import perf_counter
 from typing import Final
 
-from ..stdlib.op import Item
 from .jobs import Reached, RunBatch, advance, conclude, go_on, run_batch
+from .limits import Limits, is_limited
 from .metrics import Metrics, Tally
+from .outcomes import hand_out, report
+from .places import Places
 from .request import Code, Fault
 from .scheduler import Answer, GoOn, Job, Run, Scheduler, Start
 from .stage import Stage
@@ -42,25 +45,26 @@ class Workers:
         run_batch: RunBatch = run_batch,
     ) -> None:
         self._scheduler, self._metrics, self._clock = scheduler, metrics, clock
-        self._sequences, self.run_batch = sequences, run_batch
+        self.run_batch = run_batch
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
-        self._limit = threading.Condition(self._lock)
         self._empty = threading.Condition(self._lock)
-        self._idle, self._lent = count, 0
-        self._keeping = False
+        self._places = Places(count)
         self._watched: float | None = None
-        self._alarm: float | None = None
-        self._keeper: threading.Thread | None = None
         self._stopping = False
-        self._threads = [
-            threading.Thread(target=self._serve, name=f"headrace-{i}", daemon=True)
-            for i in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
-        for one in sequences:
-            one.watch(self._look_at_limits)
+        self._limits = Limits(
+            self._lock,
+            scheduler,
+            sequences,
+            clock,
+            self._end,
+            self._work.notify,
+            self._empty.notify_all,
+        )
+        self._threads: list[threading.Thread] = []
+        with self._lock:
+            for _ in range(count):
+                self._hire()
 
     @property
     def quiet(self) -> bool:
@@ -95,17 +99,21 @@ class Workers:
                 self._unpark(task)
             return
         task.opens = opens(task, opening)
-        if task.opens and not self._scheduler.spare(self._idle):
+        places = self._places
+        nested = self.in_stage
+        if nested:
+            self.step_aside()
+        elif task.opens and not self._scheduler.spare(places.free):
             open_walk(task)  # what it gives is not needed where a worker goes all the way at once
         with self._lock:
             if self._stopping:
                 raise Fault(Code.UNAVAILABLE, "the engine is closed")
-            refusal = self._scheduler.admit(task, self._clock(), self._idle)
+            refusal = self._scheduler.admit(task, self._clock(), places.free, nested=nested)
             if refusal is not None:
                 raise refusal
             if task.deadline is not None or task.pipeline.plan.queueing is not None:
-                self._watch_limits()
-            if self._idle:
+                self._limits.watch()
+            if places.free:
                 self._work.notify()
 
     def lend(self, task: Task, tally: Tally) -> None:
@@ -115,29 +123,46 @@ class Workers:
         Only where nothing could be told on time that the thread had to hear of: no deadline, no
         stream, and requests that are known to be short.
         """
+        self.step_aside()
         mean = task.pipeline.average
         if task.deadline is not None or mean is None or mean > LENT_SECONDS:
             return
         with self._lock:
-            if self._stopping or not self._idle:
+            if self._stopping or not self._places.free:
                 return
             job = self._scheduler.begin(task, self._clock())
             if job is None:
                 return
-            self._idle -= 1
-            self._lent += 1
-        answered = 0
+            before = self._places.lend()
+        answers: Sequence[Answer] = ()
         try:
-            answered = self._do(job, tally)
-        except BaseException:  # as when the user presses ^C
-            self._end(task, Fault(Code.CANCELLED, "the thread that ran it was interrupted"))
+            answers, now = self._do(job, tally)
+            self._answer(answers, tally, now)
+        except BaseException:  # as when the user presses ^C, at any moment
+            fault = Fault(Code.CANCELLED, "the thread that ran it was interrupted")
+            self._end(task, fault)
+            if isinstance(task.answer, Future) and not task.answer.done():
+                answers = answers or ((task, fault),)  # it was done, and is to be answered still
+                task.answer.fail(fault)
             raise
         finally:
             with self._lock:
-                self._answered(answered)
-                self._lent -= 1
-                self._rest()
+                self._answered(len(answers))
+                self._places.give_back(before)
+                if self._places.empty or self._stopping:
+                    self._empty.notify_all()
                 self._wake_another(self._clock())
+
+    def step_aside(self) -> None:
+        """Give back the place of this thread, if it is in a stage, for the rest of that: it asks
+        for another request, or waits for one, which may need it."""
+        if not self._places.held:
+            return
+        with self._lock:
+            self._places.give()
+            if self._places.parked < self._places.free and not self._stopping:
+                self._hire()
+            self._wake_another(self._clock())
 
     def _park(self, task: Task) -> None:
         with self._lock:
@@ -146,7 +171,7 @@ class Workers:
             refusal = self._scheduler.park(task, self._clock())
             if refusal is not None:
                 raise refusal
-            self._watch_limits()  # the silence of another sequence may be what it waits for
+            self._limits.watch()  # the silence of another sequence may be what it waits for
 
     def _unpark(self, task: Task) -> None:
         """Start a request whose turn has come."""
@@ -168,7 +193,7 @@ class Workers:
             return
         with self._lock:
             self._scheduler.strands.leave(stage)
-            if self._idle and self._scheduler.any_queued():
+            if self._places.free and self._scheduler.any_queued():
                 self._wake_another(self._clock())
 
     def resume(self, task: Task) -> None:
@@ -204,7 +229,7 @@ class Workers:
             return self._empty.wait_for(self._holds_nothing, timeout)
 
     def _holds_nothing(self) -> bool:
-        all_wait = self._idle == len(self._threads) and not self._keeping
+        all_wait = self._places.empty and self._limits.idle
         return all_wait and self._scheduler.in_flight == 0
 
     def close(self) -> None:
@@ -212,20 +237,26 @@ class Workers:
         with self._lock:
             self._stopping = True
             self._work.notify_all()
-            self._limit.notify_all()
+            self._limits.stop()
         self._fail_waiting()
         with self._lock:
-            self._empty.wait_for(lambda: not self._lent)
-        for thread in self._threads:
+            self._empty.wait_for(lambda: not self._places.lent)
+            threads = list(self._threads)
+        self._fail_waiting()
+        for thread in threads:
             thread.join()
-        if self._keeper is not None:
-            self._keeper.join()
+        self._limits.join()
         self._fail_waiting()
 
     @property
     def here(self) -> bool:
         """Whether this thread is one of theirs."""
-        return threading.current_thread() in (*self._threads, self._keeper)
+        return threading.current_thread() in (*self._threads, self._limits.thread)
+
+    @property
+    def in_stage(self) -> bool:
+        """Whether this thread is at a request, as a worker or in the place of one."""
+        return self._places.in_stage
 
     def end_streams(self) -> None:
         """Wait no more for the readers of streams, who may never come: neither now nor later."""
@@ -241,14 +272,26 @@ class Workers:
         for task in waiting:
             self._end(task, Fault(Code.UNAVAILABLE, "the engine was closed"))
 
+    def _hire(self) -> None:
+        """Start one more thread that waits for something to do. The lock is held."""
+        name = f"headrace-{len(self._threads)}"
+        thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._threads.append(thread)
+        self._places.parked += 1
+        thread.start()
+
     def _serve(self) -> None:
         tally = self._metrics.tally()
         with self._lock:
-            self._idle -= 1
-        answered = 0
-        while (job := self._next(answered)) is not None:
-            answered = self._do(job, tally)
-            del job  # a worker that waits holds on to no one's values
+            job = self._wait_for_job(self._clock())
+        while job is not None:
+            answers, now = self._do(job, tally)
+            self._answer(answers, tally, now)
+            answered = len(answers)
+            del job, answers  # a worker that waits holds on to no one's values
+            job = self._next(answered)
+        if self._stopping:
+            self._fail_waiting()  # a stage may wait for it, which nobody runs any more
 
     def _next(self, answered: int) -> Job | None:
         """Return this worker's next job, waiting for one; None to end. It has `answered` so many
@@ -256,29 +299,42 @@ class Workers:
         with self._lock:
             if answered:
                 self._answered(answered)
-            now = self._clock()
-            job = self._scheduler.next_job(now)
+            now, places = self._clock(), self._places
+            kept = places.keep()
+            job = self._scheduler.next_job(now) if kept else None
             if job is None:
-                self._rest()
-                while job is None:
-                    if self._stopping:
-                        return None
-                    # one whose place is lent leaves what there is to do to who has it
-                    due = self._watched = self._scheduler.next_due(now) if self._idle else None
-                    self._work.wait(seconds_until(due, now))
-                    self._watched = None
-                    now = self._clock()
-                    job = self._scheduler.next_job(now) if self._idle else None
-                self._idle -= 1
-            if self._idle:
+                if kept:
+                    places.rest()
+                if places.empty:
+                    self._empty.notify_all()
+                if places.parked >= 2 * places.count:
+                    self._threads.remove(threading.current_thread())
+                    places.leave()
+                    return None
+                places.parked += 1
+                return self._wait_for_job(now)
+            if places.free:
                 self._wake_another(now)
             return job
 
-    def _rest(self) -> None:
-        """Note that one more is free. The lock is held."""
-        self._idle += 1
-        if self._idle == len(self._threads):
-            self._empty.notify_all()
+    def _wait_for_job(self, now: float) -> Job | None:
+        """Return the next job of this worker, which is parked; None to end. The lock is held."""
+        places, job = self._places, None
+        while job is None:
+            # where no place is free others are at work, who look again when they have done it
+            job = self._scheduler.next_job(now) if places.free else None
+            if job is None:
+                if self._stopping:
+                    return None
+                due = self._watched = self._scheduler.next_due(now) if places.free else None
+                self._work.wait(seconds_until(due, now))
+                self._watched = None
+                now = self._clock()
+        places.parked -= 1
+        places.take()
+        if places.free:
+            self._wake_another(now)
+        return job
 
     def _wake_another(self, now: float) -> None:
         """Let an idle worker look, when there is work for it or a batch due before it wakes."""
@@ -287,128 +343,55 @@ class Workers:
         if sooner or self._scheduler.has_job(now):
             self._work.notify()
 
-    def _do(self, job: Job, tally: Tally) -> int:
-        """Do a job; return how many requests have got their answers."""
+    def _do(self, job: Job, tally: Tally) -> tuple[Sequence[Answer], float]:
+        """Do a job; return the requests that are to be answered, and when that was."""
         if isinstance(job, Run):
             deliveries = self.run_batch(job.queue.stage, job.batch, tally, self._clock())
             ended, others = conclude(deliveries)
             with self._lock:
                 now = self._clock()
                 self._scheduler.ran(job, others, now)
-                answers = self._scheduler.concluded(ended, now)
-            self._answer(answers, tally, now)
-            return len(answers)
+                return self._scheduler.concluded(ended, now), now
         if isinstance(job, GoOn):
-            return self._advanced(go_on(job.resumes, tally, self._clock, self), tally)
+            return self._advanced(go_on(job.resumes, tally, self._clock, self))
         if isinstance(job, Start):
             reached = advance(job.task, None, tally, self._clock, self)
-            return self._advanced([Reached(job.task, reached)], tally)
-        return self._advanced([Reached(job.task, job.fault)], tally)
+            return self._advanced([Reached(job.task, reached)])
+        return self._advanced([Reached(job.task, job.fault)])
 
-    def _advanced(self, steps: Sequence[Reached], tally: Tally) -> int:
-        """Hand back what strands have come to, and answer the requests that are done by that."""
+    def _advanced(self, steps: Sequence[Reached]) -> tuple[Sequence[Answer], float]:
+        """Hand back what strands have come to; return whom to answer, and when that was."""
         with self._lock:
             now = self._clock()
             # this worker is free in a moment: what it can serve does not count as waiting
-            answers = self._scheduler.advanced(steps, now, self._idle + 1)
+            answers = self._scheduler.advanced(steps, now, self._places.free + 1)
             for _, outcome, _ in steps:
-                if isinstance(outcome, Ticket) and _is_limited(outcome):
-                    self._watch_limits()
-        self._answer(answers, tally, now)
-        return len(answers)
+                if isinstance(outcome, Ticket) and is_limited(outcome):
+                    self._limits.watch()
+        return answers, now
 
     def _answer(self, answers: Sequence[Answer], tally: Tally, now: float) -> None:
-        """Tell those who wait; others have seen to it that no one else does."""
+        """Tell those who wait."""
+        self._places.answer()
         for task, outcome in answers:
-            count_outcome(tally, task, outcome, now)
+            try:
+                hand_out(task, outcome, tally, now)
+            except BaseException as error:  # a callback's, of those that no future keeps
+                if not self.here:
+                    raise
+                report(error)
             if task.turn is not None:
-                task.leave(not isinstance(outcome, Fault))
-            if isinstance(outcome, Fault):
-                task.answer.fail(outcome)
-            else:
-                task.answer.give(outcome)
-            if task.turn is not None:
-                self._look_at_limits()
+                self._limits.look()
 
     def _end(self, task: Task, fault: Fault) -> None:
         """Answer a request with a fault, unless someone has answered it already."""
-        answered = self._advanced([Reached(task, fault)], self._metrics.tally())
+        answers, now = self._advanced([Reached(task, fault)])
+        self._answer(answers, self._metrics.tally(), now)
         with self._lock:
-            self._answered(answered)
+            self._answered(len(answers))
 
     def _answered(self, count: int) -> None:
         """Note that so many callers have their answers. The lock is held."""
         self._scheduler.in_flight -= count
         if self._scheduler.in_flight == 0:
             self._empty.notify_all()
-
-    def _look_at_limits(self) -> None:
-        """Watch a sequence that a caller's own thread has left, as others wait for its place."""
-        with self._lock:
-            self._watch_limits()
-
-    def _watch_limits(self) -> None:
-        """See to it that someone wakes when the next time limit is reached."""
-        expiry = self._next_limit()
-        if expiry is None or self._stopping:
-            return
-        if self._keeper is None:
-            self._keeper = threading.Thread(
-                target=self._keep_limits, name="headrace-limits", daemon=True
-            )
-            self._keeper.start()
-        elif self._alarm is None or expiry < self._alarm:
-            self._limit.notify()
-
-    def _next_limit(self) -> float | None:
-        """Return when a request is too late or a sequence has been silent for too long."""
-        times = [self._scheduler.next_expiry(), *(one.next_expiry() for one in self._sequences)]
-        return min((time for time in times if time is not None), default=None)
-
-    def _keep_limits(self) -> None:
-        while (over := self._next_expired()) is not None:
-            while over:  # a thread that waits holds on to no one's values
-                self._end(*over.pop(0))
-            for sequences in self._sequences:
-                sequences.expire()  # without the lock, as it may let others go
-
-    def _next_expired(self) -> "list[tuple[Task, Fault]] | None":
-        with self._lock:
-            while not self._stopping:
-                self._keeping = True
-                now = self._clock()
-                over = self._scheduler.expire(now)
-                if self._scheduler.has_job(now):
-                    self._work.notify()  # what a `try` has given up goes on
-                silent = [one.next_expiry() for one in self._sequences]
-                if over or any(at is not None and at <= now for at in silent):
-                    return over
-                self._alarm, self._keeping = self._next_limit(), False
-                self._empty.notify_all()
-                self._limit.wait(seconds_until(self._alarm, now))
-            self._keeping = False
-            return None
-
-
-def _is_limited(ticket: Ticket) -> bool:
-    """Tell whether there is a time after which a work is not to wait any more."""
-    policy, guard = ticket.work.stage.policy, ticket.work.group.guard
-    timed = policy is not None and policy.queueing is not None
-    return timed or (guard is not None and guard.at is not None)
-
-
-def count_outcome(tally: Tally, task: Task, outcome: "dict[str, Item] | Fault", now: float) -> None:
-    """Count a finished request, and take its time into its pipeline's mean."""
-    cell = tally.pipelines[task.pipeline.index]
-    if isinstance(outcome, Fault):
-        cell.end(outcome)
-        task.pipeline.failed(outcome)
-        return
-    cell.successes += 1
-    cell.duration += now - task.admitted
-    cell.queue += task.waited
-    cell.last = perf_counter()
-    if task.rows != 1:
-        cell.count_rows(task.rows, now - task.admitted)
-    # of one that has waited for others it is not known how long it computes
-    task.pipeline.measured(None if task.reached_queue else task.busy)

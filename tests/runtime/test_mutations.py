@@ -15,6 +15,7 @@ TOGETHER, ADMISSION = "tests/runtime/test_together.py", "tests/runtime/test_admi
 SEQUENCES, PLANNER = "tests/runtime/test_sequences.py", "tests/compiler/test_planner.py"
 QUEUES, DIVISION = "tests/runtime/test_behaviours_of_queues.py", "tests/runtime/test_division.py"
 UNITS, SEATS = "tests/runtime/test_units.py", "tests/runtime/test_seats.py"
+PLACES, STATE = "tests/runtime/test_places.py", "tests/runtime/test_state.py"
 
 QUEUED = (
     Mutation(
@@ -132,8 +133,8 @@ QUEUED = (
     Mutation(
         "all requests of a batch get the rows of the first",
         "runtime/jobs.py",
-        "        start = stop\n",
-        "",
+        "_rows(piece), part))\n        start = stop\n",
+        "_rows(piece), part))\n",
         RANDOM,
         "b16",
     ),
@@ -278,6 +279,30 @@ SCHEDULED = (
         "large_taker",
     ),
     Mutation(
+        "a worker whose place is lent takes a job",
+        "runtime/threads.py",
+        "self._scheduler.next_job(now) if places.free else None",
+        "self._scheduler.next_job(now)",
+        PLACES,
+        "takes_no_job",
+    ),
+    Mutation(
+        "who runs his own request takes no worker's place",
+        "runtime/places.py",
+        "        self.free -= 1\n        self.lent += 1",
+        "        self.lent += 1",
+        PLACES,
+        "takes_no_job",
+    ),
+    Mutation(
+        "what a stage asks for is refused once the engine drains",
+        "runtime/inside.py",
+        "if self.closed and not crew.in_stage:",
+        "if self.closed:",
+        PLACES,
+        "b26",
+    ),
+    Mutation(
         "bytes in flight may be one more than all",
         "runtime/admission.py",
         "self.held + size <= self._bound",
@@ -340,7 +365,15 @@ KEPT = (
         "runtime/turns.py",
         "return item.copy()",
         "return item",
-        "tests/runtime/test_state.py",
+        STATE,
+        "",
+    ),
+    Mutation(
+        "what runs for nobody does not keep the next from its turn",
+        "runtime/turns.py",
+        "return self._store.hold(turn)",
+        "return not turn.over",
+        SEATS,
         "",
     ),
 )
