@@ -80,6 +80,28 @@ def test_an_optional_input_may_be_left_out() -> None:
     np.testing.assert_array_equal(ask(engine_of(plan), x=[1, 2], k=[5])["y"], [5, 10])
 
 
+def test_an_input_that_the_file_needs_is_missed_by_name() -> None:
+    """k has a value in the file and is no input that must be given, which x is"""
+    scaled = model(
+        [helper.make_node("Mul", ["x", "k"], ["y"])],
+        [("x", TensorProto.FLOAT, ["B", 2]), ("k", TensorProto.FLOAT, [1])],
+        [("y", TensorProto.FLOAT, ["B", 2])],
+        {"k": np.full(1, 3, np.float32)},
+    )
+    maker = PlanMaker()
+    inputs = (Field("x", OptionalType(kind("f32[2]"))), Field("k", kind("f32[1]")))
+    stage = maker.onnx("m", scaled, inputs, fields(y="f32[2]"), input_axes=[0, None])
+    maker.pipeline(
+        "p",
+        inputs,
+        fields(y="f32[2]"),
+        block([0, 1], [call(stage, [0, 1], [2])], [2]),
+        defaults={"x": None},
+    )
+    with pytest.raises(Fault, match=r"the model failed: .*\['x'\].* missing"):
+        ask(engine_of(maker.plan()), k=[5])
+
+
 def test_a_model_may_take_text() -> None:
     same = model(
         [helper.make_node("Identity", ["x"], ["y"])],
