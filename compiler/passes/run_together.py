@@ -131,7 +131,8 @@ class _Block:
         opaque: list[Node] = []
         for node in nodes:
             made = (makers[value] for value in self.read_by[node] if value in makers)
-            needs[node] = list(dict.fromkeys(made))
+            # What is checked of the sizes that a node gives is read of the node itself.
+            needs[node] = [one for one in dict.fromkeys(made) if one is not node]
             behind[node] = max((behind[one] for one in needs[node]), default=-1)
             if is_pure(self.finding.graph, node):
                 continue

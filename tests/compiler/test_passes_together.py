@@ -33,6 +33,7 @@ from headrace.compiler.profile import Machine, ModelTimes, Profile, StageTime, T
 from headrace.compiler.rewrite import walk
 from headrace.compiler.verify import GraphError, verify
 from tests.compiler.graphs import BOOL, F32, Maker, layer, tensor
+from tests.compiler.sources import graph_of
 from tests.compiler.test_planner_random import planned, with_source
 
 ROW = tensor(F32, 4)
@@ -417,3 +418,16 @@ def test_plans_keep_arms_in_their_files_and_pictures() -> None:
 
 def forks(plan: Plan) -> list[TogetherStep]:
     return [step for step in steps_of(plan.pipelines[0].body) if isinstance(step, TogetherStep)]
+
+
+def test_what_is_checked_of_a_stage_s_own_result_does_not_wait_for_it() -> None:
+    graph = graph_of("""
+model a = onnx "a.onnx" (x: f32[N]) -> (y: f32[_]) batch none
+model b = onnx "b.onnx" (x: f32[N]) -> (y: f32[_]) batch none
+
+pipeline p(x: f32[N]) -> (y: f32[4]) {
+    _ = a(x)
+    return y = b(a(x))
+}
+""")
+    assert len([node for node in ran(graph).graph.body.nodes if node.checks]) == 1
