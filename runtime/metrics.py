@@ -301,6 +301,13 @@ class Metrics:
             self._local.thread, self._local.tally = thread, tally
             return tally
 
+    def forget(self) -> None:
+        """Drop what the calling thread has counted."""
+        tally = self.tally()
+        with self._lock:
+            self._tallies = [one for one in self._tallies if one[1] is not tally]
+        del self._local.tally, self._local.thread
+
     def inside(self) -> int:
         """Return in how many requests the threads are."""
         with self._lock:

@@ -98,4 +98,4 @@ def warm_up(served: Mapping[str, Served]) -> None:
     """Run pipelines with what they are described to be warmed up with; raises the Fault."""
     for one in served.values():
         for inputs in () if one.model.described is None else one.model.described.warmups:
-            one.engine.run(one.prepared, inputs)
+            one.engine.rehearse(one.prepared, inputs)

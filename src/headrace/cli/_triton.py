@@ -126,6 +126,9 @@ def finder(arguments: Namespace, console: Console) -> "Callable[[], Apps]":
     folders = tuple(Path(one) for one in arguments.targets)
     options = _options(arguments)
     told: set[str] = set()
+    from ..triton.own_completion import OwnCompletions
+
+    own = OwnCompletions()
 
     def warn(found: "Sequence[Diagnostic]") -> None:
         new = [one for one in found if str(one) not in told]
@@ -136,7 +139,7 @@ def finder(arguments: Namespace, console: Console) -> "Callable[[], Apps]":
     def find() -> "Apps":
         from ..triton.serving import find
 
-        return find(folders, options, warn)
+        return find(folders, options, warn, own)
 
     return find
 

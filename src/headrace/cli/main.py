@@ -6,6 +6,7 @@ import traceback
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Final, NoReturn
 
 from ..dsl.diagnostic import CompileError, Refusal
@@ -14,7 +15,7 @@ from .command import Command, Exit, RunFailure, UsageError
 from .console import Console, OutputError
 
 COMMANDS = (
-    *("check", "fmt", "compile", "explain", "graph", "export"),
+    *("check", "fmt", "compile", "explain", "graph", "export", "import"),
     *("run", "infer", "client", "test", "passes", "docs", "version"),
 )
 EXTRAS: Final[Mapping[str, str]] = {
@@ -128,7 +129,8 @@ def _help() -> str:
 
 
 def _command(name: str) -> Command:
-    return import_module(f".{name}", __package__).COMMAND
+    module = f"{name}_" if iskeyword(name) else name
+    return import_module(f".{module}", __package__).COMMAND
 
 
 class _Parser(ArgumentParser):

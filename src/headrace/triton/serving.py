@@ -1,7 +1,6 @@
 """A Triton repository as what a server loads: each model is an app, in the versions that its policy
 says, translated and compiled when it is loaded."""
 
-import os
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from ..runtime.protocols.models import Described
 from ..runtime.repository.version import Candidate
 from .check import check
 from .complete import Defaults, complete, served
+from .own_completion import OwnCompletions
 from .repository import Model, Repository, read
 from .subject import Others, Subject
 from .translate.described import as_json
@@ -22,6 +22,7 @@ from .translate.labels import labels
 from .translate.members import members
 from .translate.program import Program, translate
 from .translate.schedule import Serving
+from .translate.warmups import warmups
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ def find(
     folders: tuple[Path, ...],
     options: Options,
     warn: Callable[[tuple[Diagnostic, ...]], None],
+    own: OwnCompletions,
 ) -> Mapping[str, Mapping[int, Candidate]]:
     """Return what could be loaded, by model and version; raises OSError.
 
@@ -47,9 +49,9 @@ def find(
     repository = read(folders, options.config_name)
     found = check(repository, options.defaults)
     warn(tuple(one for one in found if one.severity is not Severity.ERROR))
-    errors = [one for one in found if one.severity is Severity.ERROR]
-    subjects = subjects_of(repository, options.defaults)
-    around = Surroundings(Others(subjects), _from(folders[0]), options.serving)
+    subjects = subjects_of(repository, options, own)
+    errors = [*(one for one in found if one.severity is Severity.ERROR), *own.mistakes]
+    around = Surroundings(Others(subjects), folders[0], options.serving)
     known = {one.model.folder: one for one in subjects}
     return {
         model.name: _candidates(model, known.get(model.folder), around, errors)
@@ -57,11 +59,17 @@ def find(
     }
 
 
-def subjects_of(repository: Repository, defaults: Defaults) -> tuple[Subject, ...]:
+def subjects_of(
+    repository: Repository, options: Options, own: OwnCompletions
+) -> tuple[Subject, ...]:
     """Return the models whose configurations can be read, completed, each seeing the others."""
+    own.mistakes.clear()
     others = Others()
     good = [one for one in repository.models if one.config.good]
-    others.subjects = tuple(Subject(one, complete(one, defaults), others) for one in good)
+    configs = [(one, complete(one, options.defaults)) for one in good]
+    if options.completes:
+        configs = [(one, own.complete(one, config)) for one, config in configs]
+    others.subjects = tuple(Subject(one, config, others) for one, config in configs)
     return others.subjects
 
 
@@ -74,7 +82,7 @@ def _candidates(
         return {numbers[-1]: Candidate(lambda: _refuse(mistakes))}
     return {
         number: Candidate(
-            lambda number=number: plan_of(translate(subject, number, around)),
+            lambda number=number: plan_of(translate(subject, number, around), around),
             _stamp(subject),
             lambda: {subject.name: described(subject)},
         )
@@ -82,24 +90,19 @@ def _candidates(
     }
 
 
-def plan_of(program: Program) -> Plan:
+def plan_of(program: Program, around: Surroundings) -> Plan:
     """Compile what was translated; raises CompileError."""
-    folder = program.subject.model.folder.parent
     name = f"{program.subject.name}.pipe"
-    return compile_source(Source(name, program.text, folder / name))
+    return compile_source(Source(name, program.text, around.folder / name))
 
 
 def described(subject: Subject) -> Described:
     """Return what clients are told of a model."""
-    return Described(as_json(subject.config), labels(subject))
+    return Described(as_json(subject.config), labels(subject), tuple(warmups(subject)))
 
 
 def _refuse(mistakes: list[Diagnostic]) -> Plan:
     raise CompileError(mistakes)
-
-
-def _from(folder: Path) -> Callable[[Path], str]:
-    return lambda path: Path(os.path.relpath(path, folder)).as_posix()
 
 
 def _stamp(subject: Subject) -> Hashable:

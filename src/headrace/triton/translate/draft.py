@@ -1,5 +1,6 @@
 """A source that is being written: its items, and the body of its pipeline."""
 
+import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,11 +18,16 @@ UNSERVED = "HR650"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all models of a repository have in common. `locate` says how a source names a file."""
+    """What all models of a repository have in common; sources lie in `folder`."""
 
     others: Others
-    locate: Callable[[Path], str]
+    folder: Path
     serving: Serving = field(default_factory=Serving)
+    placed: Callable[[Path], Path] = Path  # where a file of the repository will be
+
+    def locate(self, path: Path) -> str:
+        """Return how a source names a file."""
+        return Path(os.path.relpath(self.placed(path), self.folder)).as_posix()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """A model of a repository as the text of a `.pipe` file: all of it, in the canonical form."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...dsl.diagnostic import CompileError
 from ...dsl.format import format_module
 from ...dsl.parse import parse
 from ...dsl.source import Source
@@ -15,21 +17,32 @@ from .names import Names, renamed
 from .schedule import duration, sequence_settings
 from .stages import call, stage_of
 from .tensors import Tensor, tensor, written
+from .unserved import find_unserved
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A model in one version. `files` are those that the source names."""
+    """A model in one version. `files` are those that the source names; it calls the pipeline
+    `pipeline`, inputs by the names in `inside`, and what runs first `stage`."""
 
     subject: Subject
     version: int
     text: str
     files: tuple[Path, ...]
+    pipeline: str
+    inside: Mapping[str, str]
+    stage: str
 
 
 def translate(subject: Subject, version: int, around: Surroundings) -> Program:
     """Write a model as a source; raises CompileError with what of it cannot be served."""
     draft = Draft(around)
+    counted = around.serving.resources is not None
+    mistakes = [
+        mistake for one in members(subject) for mistake in find_unserved(one, counted=counted)
+    ]
+    if mistakes:
+        raise CompileError(mistakes)
     config = subject.config
     pipeline = draft.names.fresh(subject.name)
     draft.sequence = _sequence(subject)
@@ -66,7 +79,9 @@ def translate(subject: Subject, version: int, around: Surroundings) -> Program:
             draft.settings.text(pipeline),
         ]
     )
-    return Program(subject, version, _formatted(subject.name, text), tuple(draft.files))
+    text = _formatted(subject.name, text)
+    stage = next(iter(draft.settings.stages))
+    return Program(subject, version, text, tuple(draft.files), pipeline, inside, stage)
 
 
 def _head(

@@ -59,9 +59,6 @@ def stage_settings(
         said += _resources(config)
     if not python:
         said += _threads(config)
-    sizes = sorted({max(1, one.batch_size) for one in config.model_warmup})
-    if sizes and (batches or sizes == [1]):
-        said.append(f"warmup = [{', '.join(map(str, sizes))}]")
     return said
 
 

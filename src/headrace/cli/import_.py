@@ -1,0 +1,63 @@
+"""`headrace import triton DIR -o app/`: what another system serves, as sources."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from ..dsl.diagnostic import Severity
+from .command import Command, Exit, UsageError
+from .console import Console
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("kind", choices=("triton",), help="triton: folders of models")
+    parser.add_argument("folders", metavar="DIR", nargs="+", help="a model repository")
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="a new folder")
+    parser.add_argument("--model-config-name", metavar="NAME", help="of MODEL/configs/NAME.pbtxt")
+    parser.add_argument(
+        "--cache",
+        type=int,
+        default=64,
+        metavar="MIB",
+        help="what a model with `response_cache` may keep; default: 64",
+    )
+
+
+def _run(arguments: Namespace, console: Console) -> Exit:
+    from ..triton.check import check
+    from ..triton.importing import write
+    from ..triton.repository import read
+    from ..triton.serving import Options
+    from ..triton.translate.schedule import Serving
+
+    folders = tuple(map(Path, arguments.folders))
+    for one in folders:
+        if not one.is_dir():
+            raise UsageError(f"there is no folder `{one}`")
+    out = Path(arguments.output)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"`{out}` is there already and not empty", "name a new folder")
+    repository = read(folders, arguments.model_config_name)
+    found = check(repository)
+    console.mistakes(found)
+    if any(one.severity is Severity.ERROR for one in found):
+        return Exit.MISTAKES
+    options = Options(
+        serving=Serving(cache=arguments.cache << 20), config_name=arguments.model_config_name
+    )
+    imported = write(repository, out, options)
+    for source in imported.sources:
+        console.print(str(source))
+    for note in imported.notes:
+        console.say(note)
+    console.mistakes(imported.mistakes)
+    return Exit.MISTAKES if imported.mistakes else Exit.GOOD
+
+
+COMMAND = Command(
+    "import",
+    "turn what another system serves into sources",
+    "Writes a .pipe file for each model of a Triton repository, copies the files that it names,\n"
+    "and makes tests of what models are warmed up with. `headrace run DIR` serves the result.",
+    _arguments,
+    _run,
+)

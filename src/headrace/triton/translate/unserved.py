@@ -1,0 +1,90 @@
+"""What a configuration asks for that is not served: told with its place, never left out."""
+
+from collections.abc import Iterator
+
+from ...dsl.diagnostic import Diagnostic
+from ..subject import Subject
+from .draft import UNSERVED
+
+Place = tuple[str | int, ...]
+
+_ACCELERATORS = ("openvino", "tensorrt")
+
+
+def find_unserved(subject: Subject, *, counted: bool) -> list[Diagnostic]:
+    """Return a mistake for each field that would be left out; `counted` says whether instances take
+    resources."""
+    found = [*_fields(subject), *_tensors(subject), *_accelerators(subject), *_devices(subject)]
+    if counted:
+        found += _priorities(subject)
+    return [subject.error(UNSERVED, message, *place, help=help) for place, message, help in found]
+
+
+def _fields(subject: Subject) -> Iterator[tuple[Place, str, str]]:
+    config = subject.config
+    if config.model_repository_agents.agents:
+        message = "agents of a repository are not run"
+        yield ("model_repository_agents",), message, "do what it does before, and leave it out"
+    if config.model_operations.op_library_filename:
+        message = "libraries with operations of their own are not loaded"
+        yield ("model_operations",), message, "export the model with operations of the standard"
+    if config.cc_model_filenames:
+        message = "a file for each kind of GPU is not chosen"
+        yield ("cc_model_filenames",), message, "write `default_model_filename`"
+    if config.sequence_batching.iterative_sequence:
+        message = "requests that a backend schedules anew are not served"
+        place = ("sequence_batching", "iterative_sequence")
+        yield place, message, "let a Python model ask for it with `set_release_flags`"
+    for number, step in enumerate(config.ensemble_scheduling.step):
+        if step.model_namespace:
+            place = ("ensemble_scheduling", "step", number, "model_namespace")
+            yield place, "repositories have no names here", "leave it out"
+
+
+def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
+    config = subject.config
+    for field, tensors in (("input", config.input), ("output", config.output)):
+        for number, one in enumerate(tensors):
+            for trait in ("is_shape_tensor", "is_non_linear_format_io"):
+                if getattr(one, trait):
+                    message = f"`{one.name}` has `{trait}`, which is for engines of TensorRT"
+                    yield (field, number, trait), message, "leave it out"
+    for number, _ in enumerate(config.batch_output):
+        message = "outputs are not cut by the shapes of inputs"
+        yield ("batch_output", number), message, "let the model give a row for each row"
+
+
+def _accelerators(subject: Subject) -> Iterator[tuple[Place, str, str]]:
+    accelerators = subject.config.optimization.execution_accelerators
+    for field in ("cpu_execution_accelerator", "gpu_execution_accelerator"):
+        for number, one in enumerate(getattr(accelerators, field)):
+            if one.name not in _ACCELERATORS:
+                place = ("optimization", "execution_accelerators", field, number, "name")
+                known = " and ".join(f"`{name}`" for name in _ACCELERATORS)
+                yield place, f"there is no accelerator `{one.name}`", f"there are {known}"
+
+
+def _devices(subject: Subject) -> Iterator[tuple[Place, str, str]]:
+    devices: set[str] = set()
+    for number, group in enumerate(subject.config.instance_group):
+        if group.secondary_devices:
+            place = ("instance_group", number, "secondary_devices")
+            yield place, "parts of a model do not run elsewhere", "leave it out"
+        devices |= {f"gpu {one}" for one in group.gpus} or {"cpu"}
+        if len(devices) > 1:
+            listed = " and ".join(sorted(devices))
+            message = f"instances on {listed}: a model runs on one device"
+            yield ("instance_group", number), message, "let all groups be on one"
+            return
+
+
+def _priorities(subject: Subject) -> Iterator[tuple[Place, str, str]]:
+    for number, group in enumerate(subject.config.instance_group):
+        if group.rate_limiter.priority:
+            place = ("instance_group", number, "rate_limiter", "priority")
+            message = "who gets resources first goes by the priority of requests"
+            yield place, message, "write `priority_levels` in `dynamic_batching`, and leave it out"
+        for at, one in enumerate(group.rate_limiter.resources):
+            if not one.name.isidentifier():
+                place = ("instance_group", number, "rate_limiter", "resources", at, "name")
+                yield place, f"`{one.name}` cannot be a name here", "use letters, digits and `_`"
