@@ -25,7 +25,8 @@ from .stage import Awaiting, Stage
 from .turns import Sequences
 
 CHEAP_SECONDS = 200e-6
-"""Below this a hop to another thread costs about as much as the request."""
+"""Below this a hop to another thread costs about as much as the request. What is cheap is so until
+its mean is twice that: on a busy machine the same request takes longer, and most where it hops."""
 
 _SUBSETS = 32
 """Different sets of wanted results that are kept bound; a caller cannot make more stay."""
@@ -67,6 +68,7 @@ class Prepared:
             for one, cache in (caches or {}).items()
             if one in called
         }
+        self._alone = not self.queued and sequences is None and not self._caches
         presenters = tuple(Presenter(pipeline, i) for i in range(len(pipeline.results)))
         self.whole = self._bound(pipeline.body), presenters
         self._keeping = threading.Lock()
@@ -184,8 +186,8 @@ class Prepared:
         if seconds is None:
             return
         average = self.average = running_mean(self.average, seconds)
-        alone = not self.queued and self.sequences is None and not self._caches
-        self.cheap = alone and average < CHEAP_SECONDS
+        if self._alone:
+            self.cheap = average < (2 * CHEAP_SECONDS if self.cheap else CHEAP_SECONDS)
 
     def failed(self, fault: Fault | None) -> None:
         """Be told of a request that failed, or that its caller has taken back."""

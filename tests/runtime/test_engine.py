@@ -343,6 +343,22 @@ def test_a_cheap_pipeline_runs_in_the_thread_that_submits_it() -> None:
     engine.close()
 
 
+def test_a_cheap_pipeline_stays_so_where_its_requests_take_somewhat_longer() -> None:
+    maker = PlanMaker()
+    stage = maker.python("same", "def same(x):\n    return x\n", fields(x="f32"), fields(y="f32"))
+    maker.pipeline("p", fields(x="f32"), fields(y="f32"), block([0], [call(stage, [0], [1])], [1]))
+    engine = opened(maker)
+
+    def cheap_at(micros: float) -> bool:
+        for _ in range(50):
+            engine.pipeline("p").measured(micros * 1e-6)
+        return engine.cheap("p")
+
+    found = [cheap_at(micros) for micros in (300, 100, 300, 500, 300, 100)]
+    assert found == [False, True, True, False, False, True]
+    engine.close()
+
+
 def test_a_pipeline_with_a_queue_is_never_cheap(gate: Gate) -> None:
     gate.opened.set()
     engine = opened(gated())
