@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 from ..stdlib.op import Item
 from .access import DEFAULT, Access, Policy
 from .extras import Extras, Labels
-from .observe.log import fields_of
+from .observe.log import fields_of, printable
 from .observe.observer import Observer
 from .protocols.forwarding import with_headers
 from .protocols.limits import Limits
@@ -259,7 +259,7 @@ def explain(error: BaseException, request_id: str = "") -> Fault:
         return Fault(Code.INTERNAL, f"{mark}internal error in headrace; its log has more")
     level = logging.ERROR if error.code in (Code.FAILED, Code.INTERNAL) else logging.INFO
     if _LOG.isEnabledFor(level):
-        _LOG.log(level, "%s%s", mark, ascii(str(error)), extra=fields_of(error, request_id))
+        _LOG.log(level, "%s%s", mark, printable(str(error)), extra=fields_of(error, request_id))
     answer = copy(error)
     answer.message = mark + str(error)
     return answer

@@ -40,15 +40,26 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": _time(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": _cut(record.getMessage(), _SHOWN),
+            **_event(record.created, record.levelname.lower(), record.name, record.getMessage()),
             **_fields(record),
         }
         if record.exc_info:
             line["detail"] = _cut(self.formatException(record.exc_info), _DETAIL)
         return json.dumps(line)  # ASCII alone, and no line break
+
+
+def json_line(text: str, level: str) -> str:
+    """Return the line of what a command says of the server that it runs."""
+    return json.dumps(_event(time.time(), level, "headrace.cli", text))
+
+
+def _event(created: float, level: str, logger: str, message: str) -> dict[str, str]:
+    return {
+        "time": _time(created),
+        "level": level,
+        "logger": logger,
+        "message": _cut(message, _SHOWN),
+    }
 
 
 class TextLines(logging.Formatter):
@@ -60,9 +71,9 @@ class TextLines(logging.Formatter):
         if record.exc_info:
             detail = _cut(self.formatException(record.exc_info), _DETAIL)
         told = "".join(f" {name}={_quoted(value)}" for name, value in fields.items())
-        message = _plain(_cut(record.getMessage(), _SHOWN))
-        more = f" | {_plain(detail)}" if detail else ""
-        return f"{_time(record)} {record.levelname:<7}{told} {message}{more}"
+        message = printable(_cut(record.getMessage(), _SHOWN))
+        more = f" | {printable(detail)}" if detail else ""
+        return f"{_time(record.created)} {record.levelname:<7}{told} {message}{more}"
 
 
 @contextmanager
@@ -88,9 +99,9 @@ def _fields(record: logging.LogRecord) -> dict[str, str]:
     }
 
 
-def _time(record: logging.LogRecord) -> str:
-    moment = time.gmtime(record.created)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', moment)}.{int(record.msecs):03d}Z"
+def _time(created: float) -> str:
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created))
+    return f"{moment}.{int(created % 1 * 1000):03d}Z"
 
 
 def _cut(text: str, most: int) -> str:
@@ -102,6 +113,8 @@ def _quoted(text: str) -> str:
     return text if plain and '"' not in text else json.dumps(text)
 
 
-def _plain(text: str) -> str:
+def printable(text: str) -> str:
     """Return a text on one line, of printable ASCII."""
-    return ascii(text)[1:-1]
+    if text.isascii() and text.isprintable():
+        return text
+    return text.encode("unicode_escape").decode("ascii")

@@ -1,5 +1,6 @@
 """`headrace run` of folders: versions, shares, changes on disk."""
 
+import json
 import os
 import signal
 import subprocess
@@ -231,6 +232,15 @@ def test_wrong_usage_is_told(
     put(tmp_path / "a.plan", 1.0)
     assert main(["run", str(tmp_path), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_the_command_says_is_json_where_the_log_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half_a_source(tmp_path)
+    assert main(["run", str(tmp_path), "--log-format", "json"]) == 1
+    (said,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (said["level"], said["message"].splitlines()[0][:9]) == ("error", "error[HR0")
 
 
 Make = Callable[[Path], None]

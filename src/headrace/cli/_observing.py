@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .command import UsageError
+from .console import Console
 
 if TYPE_CHECKING:
     from ..runtime.observe.observer import Observer, Sink
@@ -51,6 +52,14 @@ def arguments(parser: ArgumentParser) -> None:
         default="warning",
         help="info: a line for every request that fails; default: warning, those that failed here",
     )
+
+
+def say_in_lines(given: Namespace, console: Console) -> None:
+    """Let what the command says have the form of the log, where that is not for people."""
+    from ..runtime.observe.log import json_line
+
+    if given.log_format == "json":
+        console.say_as(json_line)
 
 
 def log(given: Namespace) -> AbstractContextManager[None]:

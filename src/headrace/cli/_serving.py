@@ -93,7 +93,7 @@ def finder(targets: Sequence[str]) -> Callable[[], Mapping[str, Mapping[int, Pat
     return find
 
 
-def check_parts(known: Mapping[str, Mapping[int, Path]], arguments: Namespace) -> None:
+def check_parts(known: Mapping[str, Mapping[int, object]], arguments: Namespace) -> None:
     """Raise UsageError where an option is about an app or a version that is not there."""
     for option in ("canary", "shadow"):
         parts: list[Part] = getattr(arguments, option)

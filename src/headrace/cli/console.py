@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from ..dsl.cells import cells
-from ..dsl.diagnostic import Diagnostic
+from ..dsl.diagnostic import Diagnostic, Severity
 from ..dsl.render import Style, render
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Console:
         self.out, self.err = out, err
         self.out_colour = out.isatty() and not no_colour
         self.err_colour = err.isatty() and not no_colour
+        self._form: Callable[[str, str], str] = lambda text, _: text
 
     @staticmethod
     def standard() -> "Console":
@@ -47,17 +48,20 @@ class Console:
         with _told_apart():
             self.out.flush()
 
-    def say(self, text: str) -> None:
+    def say_as(self, form: Callable[[str, str], str]) -> None:
+        """From now on let what is said, and its level, have another form: a line of a log."""
+        self._form, self.err_colour = form, False
+
+    def say(self, text: str, level: str = "info") -> None:
         """Print something about the result."""
         self.flush()  # so that what comes first is seen first when both are one terminal
-        self.err.write(f"{text}\n")
+        self.err.write(f"{self._form(text, level)}\n")
         self.err.flush()
 
     def fail(self, title: str, message: str, help: str | None = None) -> None:
         """Print why there is no result; `title` is `error[HR410]`, `usage`, ..."""
-        self.say(f"{_paint('1;31', title, self.err_colour)}: {message}")
-        if help is not None:
-            self.say(f"{_paint('1;36', 'help', self.err_colour)}: {help}")
+        cure = "" if help is None else f"\n{_paint('1;36', 'help', self.err_colour)}: {help}"
+        self.say(f"{_paint('1;31', title, self.err_colour)}: {message}{cure}", "error")
 
     def fault(self, fault: "Fault") -> None:
         """Print why a request failed, with the source line of the stage to blame."""
@@ -75,8 +79,9 @@ class Console:
             self.say(f"{' ' * len(number)} | {' ' * cells(place.text[: place.column - 1])}^")
 
     def mistakes(self, found: Sequence[Diagnostic]) -> None:
-        """Print mistakes that are why there is no result."""
-        self.say(render(found, colour=self.err_colour))
+        """Print mistakes that are why there is no result, or warnings."""
+        level = "error" if any(one.severity is Severity.ERROR for one in found) else "warning"
+        self.say(render(found, colour=self.err_colour), level)
 
     def diagnostics(self, found: Sequence[Diagnostic], style: Style = "full") -> None:
         """Print mistakes that are the result."""

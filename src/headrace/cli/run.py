@@ -127,6 +127,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
+    _observing.say_in_lines(arguments, console)
     _triton.adopt(arguments, console)
     if (arguments.tls_certificate is None) != (arguments.tls_key is None):
         raise UsageError("--tls-certificate and --tls-key go together")

@@ -16,8 +16,10 @@ from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.observe.log import lines
 from headrace.runtime.observe.observer import ASKS, Observer, Sampling
 from headrace.runtime.observe.recording import Recording
+from headrace.runtime.request import Code, Fault
 from headrace.runtime.server import Server, serve
 from headrace.runtime.server_config import Carrier
+from headrace.runtime.service import explain
 from tests.runtime.observe.pipes import plan_in
 from tests.runtime.wire.conftest import free_ports
 
@@ -183,6 +185,16 @@ def test_a_failed_request_is_one_line_with_the_id_of_the_reply(engine: Engine, f
         assert json.loads(second)["level"] == "info"
     else:
         assert "code=failed pipeline=fails stage=reject" in first
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_message_is_escaped_once(form: str) -> None:
+    out = io.StringIO()
+    with lines(form, "info", out):
+        explain(Fault(Code.FAILED, 'it\'s "é"\n\x1b[31m'))
+    escaped = 'it\'s "\\xe9"\\n\\x1b[31m'
+    line = out.getvalue().rstrip("\n")
+    assert escaped == json.loads(line)["message"] if form == "json" else line.endswith(escaped)
 
 
 def test_a_line_is_cut_however_much_is_put_into_it() -> None:
