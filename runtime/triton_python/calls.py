@@ -107,7 +107,6 @@ class Calls:
                 f"Failed for execute the inference request. Model '{header['model']}' is not ready."
             )
             raise Fault(fault.code, f"{said} {fault}") from fault
-        request = self._request(model, asks, header, unpacking)
         streams = model.pipeline.stream
         if streams and not header["decoupled"]:
             raise Fault(
@@ -117,6 +116,7 @@ class Calls:
                 "'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled "
                 "models.",
             )
+        request = self._request(model, asks, header, unpacking)
         if not header["decoupled"]:
             future = self._nested.submit(request, version)
             future.add_done_callback(partial(_answered, asks, call, model))
