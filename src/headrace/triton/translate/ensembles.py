@@ -71,14 +71,6 @@ def _needed(subject: Subject, wanted: Mapping[str, str]) -> list[int]:
     return sorted(found)
 
 
-def unread_steps(subject: Subject) -> list[int]:
-    """Return the steps that nothing is read of."""
-    outputs = {one.name: one.name for one in subject.config.output}
-    needed = set(_needed(subject, outputs))
-    count = len(subject.config.ensemble_scheduling.step)
-    return [number for number in range(count) if number not in needed]
-
-
 def _answers_often(subject: Subject, number: int) -> bool:
     step = subject.config.ensemble_scheduling.step[number]
     member = subject.others.named(step.model_name)

@@ -11,7 +11,7 @@ from ...dsl.source import Source
 from ..subject import Subject
 from .decoupled import call_decoupled, is_decoupled
 from .draft import Draft, Surroundings, refuse
-from .ensembles import call_ensemble, unread_steps
+from .ensembles import call_ensemble
 from .members import members
 from .names import Names, renamed
 from .schedule import duration, sequence_settings
@@ -141,15 +141,9 @@ def _sequence(subject: Subject) -> Subject | None:
 
 
 def _notes(subject: Subject) -> list[str]:
-    """Return the comments of the configuration, and what of it nothing reads."""
+    """Return the comments of the configuration."""
     lines = [line.strip() for line in subject.model.config.source.text.splitlines()]
     notes = [line for line in lines if line.startswith("#")]
-    if subject.is_ensemble:
-        steps = subject.config.ensemble_scheduling.step
-        notes += [
-            f"# Step {number}, `{steps[number].model_name}`, is left out: nothing reads it."
-            for number in unread_steps(subject)
-        ]
     return [*notes, ""] if notes else []
 
 
