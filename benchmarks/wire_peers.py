@@ -126,10 +126,6 @@ _TRITON_MODELS = {
 @contextmanager
 def triton(folder: Path) -> Generator[Server, None, None]:
     """Serve with the Triton of nvidia-pytriton: its Python backend, an instance of each model."""
-    python = _installed("pytriton")
-    packages = Path(_asked(python, "import pytriton; print(pytriton.__path__[0])")).parent
-    home = packages / "pytriton" / "tritonserver"
-    backends = _triton_backends(python, home, folder)
     served = folder / "triton"
     for name, (inputs, outputs) in _TRITON_MODELS.items():
         (served / name / "1").mkdir(parents=True)
@@ -139,6 +135,17 @@ def triton(folder: Path) -> Generator[Server, None, None]:
         config += [_triton_tensor("output", *tensor) for tensor in outputs.items()]
         config.append("instance_group [{ kind: KIND_CPU, count: 1 }]")
         (served / name / "config.pbtxt").write_text("\n".join(config))
+    with tritonserver(served, folder) as server:
+        yield server
+
+
+@contextmanager
+def tritonserver(served: Path, folder: Path) -> Generator[Server, None, None]:
+    """Serve a repository with that Triton; `folder` is for what it needs and says."""
+    python = _installed("pytriton")
+    packages = Path(_asked(python, "import pytriton; print(pytriton.__path__[0])")).parent
+    home = packages / "pytriton" / "tritonserver"
+    backends = _triton_backends(python, home, folder)
     http, grpc = free_port(), free_port()
     command = [home / "bin" / "tritonserver", f"--model-repository={served}"]
     command += [f"--backend-directory={backends}", "--allow-metrics=false"]
@@ -147,6 +154,7 @@ def triton(folder: Path) -> Generator[Server, None, None]:
     environment = {
         "WIRE_MODELS": str(folder),
         "WIRE_PACKAGES": str(packages),
+        "PATH": f"{python.parent}:{os.environ['PATH']}",  # whose Python runs the models
         "LD_LIBRARY_PATH": str(packages / "nvidia_pytriton.libs"),
     }
     with started(command, folder / "triton.log", environment) as process:
