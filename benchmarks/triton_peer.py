@@ -6,7 +6,7 @@
     glue      Python, ONNX, Python           Triton: an ensemble of three models
 
 Ours is `headrace run` with its default flags, and for gRPC with the native carrier too. Triton is
-that of nvidia-pytriton, which has the Python backend alone: ONNX models run in a Python model there,
+that of nvidia-pytriton, which has the Python backend alone: there a Python model runs ONNX models,
 which takes the requests that meet as one batch. Its models batch as they come; its BLS model has
 four instances, for it only waits. Both have the same arithmetic, and answer the same before they
 are timed, in turns.
