@@ -1,9 +1,9 @@
 """What a free worker does next: decisions of the threaded and the simulated driver.
 
-A request is *admitted* to its pipeline's line, *started* by a worker, and goes on until a stage
-with a queue is reached; there its rows wait. Whoever finishes a batch makes its requests
-*resumable* (`strands.py`: a request that forks is in several places at once, each a strand of it).
-Nothing here waits, locks or runs a stage; `now` is always an argument.
+A request is *admitted* to its pipeline's line (`entrance.py`), *started* by a worker, and goes on
+until a stage with a queue is reached; there its rows wait. Whoever finishes a batch makes its
+requests *resumable* (`strands.py`: a request that forks is in several places at once, each a strand
+of it). Nothing here waits, locks or runs a stage; `now` is always an argument.
 
 A free worker takes, in this order: a request that can go on; a new request if getting it to its
 queue is cheap, so that batches fill; a batch that is ready; a new request. What cannot be answered
@@ -15,18 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from ..compiler.policies import Batching, Queueing
 from ..stdlib.op import Item
 from .admission import Intake
 from .agenda import Agenda
 from .batcher import Batch, Batcher
-from .blame import late, overloaded
+from .blame import late
 from .company import Company, reaches
+from .entrance import Entrance
 from .flow import Fork
 from .forecast import START
 from .foresight import Foresight
 from .jobs import Concluded, Ended, Reached
-from .line import Rank
 from .prepared import Prepared
 from .request import Fault
 from .stage import Stage
@@ -83,16 +82,8 @@ class Scheduler:
     ) -> None:
         """`resources` are how many units there are of what stages need, where that is said."""
         self.in_flight = 0
-        self.started = 0
         self._stages = len(stages)
-        self._handed: deque[Task] = deque()
         self._over: deque[End] = deque()
-        self._parked: set[Task] = set()
-        self._queue_size = intake.queue_size
-        self._lines: list[Batcher[Task]] = []
-        for pipeline in pipelines:
-            queueing = pipeline.plan.queueing or Queueing(intake.queue_size)
-            self._lines.append(Batcher(Batching(1), queueing))
         self._pipelines = pipelines
         self._levels: list[dict[int, int]] = [{} for _ in pipelines]
         self._foresight = Foresight(len(pipelines), intake)
@@ -105,21 +96,28 @@ class Scheduler:
         self.strands = Strands(len(pipelines), self._queues, self._company, self._foresight)
         largest = [policy.batching.maximum for stage in stages if (policy := stage.policy)]
         queued = {stage.index for stage in stages if stage.policy is not None}
-        self._only_one = [
+        only_one = [
             len(one[START] & queued) == 1 and not pipeline.limited
             for one, pipeline in zip(found, pipelines, strict=True)
         ]
-        self._most_started = 4 * max(largest, default=1)
+        most_started = 4 * max(largest, default=1)
+        self._entrance = Entrance(
+            pipelines, intake, self.strands, self._foresight, only_one, most_started
+        )
         self._deadlines: Agenda[float, Task] = Agenda(_in_flight)
         self._streams: set[Task] = set()
+
+    @property
+    def started(self) -> int:
+        """How many requests have begun and are not answered."""
+        return self._entrance.started
 
     def pending(self) -> list[int]:
         """Return how many requests of each pipeline wait to be started, or at their first stage.
 
         Those for which a worker is free do not.
         """
-        opened = self.strands.opened
-        return [line.waiting + wait for line, wait in zip(self._lines, opened, strict=True)]
+        return self._entrance.pending()
 
     def by_level(self) -> list[dict[int, int]]:
         """Return how many requests of each pipeline, by priority level, have no outcome yet."""
@@ -131,7 +129,7 @@ class Scheduler:
 
     def spare(self, idle: int) -> bool:
         """Whether one of the `idle` workers would take a request that came now."""
-        return idle > len(self._handed) and not self._any_waits()
+        return self._entrance.spare(idle)
 
     def admit(self, task: Task, now: float, idle: int, *, nested: bool = False) -> Fault | None:
         """Take in a new request; return why not, if not. `idle` workers are free.
@@ -139,82 +137,25 @@ class Scheduler:
         When one of them is for this request, or the next that is free, it does not go through the
         line; nor when it is `nested`: a request that has begun may wait for it.
         """
-        pipeline, handed = task.pipeline.index, len(self._handed)
-        line = self._lines[pipeline]
-        free = idle > handed or (task.opens and not handed)
-        at_once = nested or (free and not self.strands.resumable() and not self._any_waits())
-        opens = task.opens and not at_once and self._opens(pipeline)
-        ahead = 0 if at_once or opens else line.ahead(task.level)
-        if (refusal := self._foresight.refusal(task, now, ahead)) is not None:
-            return refusal
-        if task.opens and (waiting := self._waiting(pipeline)) >= self._queue_size + idle:
-            return self._foresight.full(task, waiting)
-        queues = not at_once and not opens
-        if queues and not line.add((self._foresight.entry(task),), now, idle - handed):
-            return self._foresight.full(task, line.waiting)
-        self._take_in(task)
-        self._company.come(pipeline)
-        if at_once:
-            self._hand(task)
-        elif opens:
-            for other in [one for one in self._handed if one.opens]:
-                self._handed.remove(other)  # with which it can meet
-                self.strands.open(other, now)
-            self._open(task, now)
-        return None
+        refusal = self._entrance.admit(task, now, idle, nested=nested)
+        if refusal is None:
+            self._take_in(task)
+        return refusal
 
     def begin(self, task: Task, now: float) -> Start | None:
         """Take a request that is to be begun by the next free worker; None when it is not."""
-        if task.done or task not in self._handed:
-            return None
-        self._handed.remove(task)
-        return _begun(task, now)
-
-    def _opens(self, pipeline: int) -> bool:
-        """Whether a request that has come to its first stage by itself may wait there: where that
-        is the only one to wait for, or else in its turn, and while few have begun."""
-        if self._only_one[pipeline]:
-            return True
-        in_turn = not any(line.waiting for line in self._lines)
-        return in_turn and self.started < self._most_started
-
-    def _open(self, task: Task, now: float) -> None:
-        task.started = True
-        self.started += 1
-        self.strands.open(task, now)
-
-    def _waiting(self, pipeline: int) -> int:
-        waiting = self._lines[pipeline].waiting + self.strands.opened[pipeline]
-        for task in self._handed:
-            waiting += task.pipeline.index == pipeline
-        return waiting
-
-    def _any_waits(self) -> bool:
-        for line, opened in zip(self._lines, self.strands.opened, strict=True):
-            if opened or line.waiting:
-                return True
-        return False
+        return Start(task) if self._entrance.begin(task, now) else None
 
     def park(self, task: Task, now: float) -> Fault | None:
         """Take in a request that has to wait for its turn; return why not, if not."""
-        refusal = self._foresight.refusal(task, now, 0)
-        if refusal is None and len(self._parked) >= self._queue_size:
-            refusal = overloaded(task.pipeline.plan.name)
+        refusal = self._entrance.park(task, now)
         if refusal is None:
-            self._parked.add(task)
             self._take_in(task)
         return refusal
 
     def unpark(self, task: Task) -> None:
         """Start a request whose turn has come; it has waited already."""
-        self._parked.discard(task)
-        self._hand(task)
-        self._company.come(task.pipeline.index)
-
-    def _hand(self, task: Task) -> None:
-        self._handed.append(task)
-        task.started = True
-        self.started += 1
+        self._entrance.unpark(task)
 
     def _take_in(self, task: Task) -> None:
         self.in_flight += 1
@@ -276,21 +217,21 @@ class Scheduler:
 
     def next_job(self, now: float) -> Job | None:
         """Take the next thing to do; None when there is none at this moment."""
+        entrance = self._entrance
         while True:
-            self._forget_done()
             if self._over:
                 return self._over.popleft()
             if resumes := self.strands.next():
                 return GoOn(resumes)
-            if self._handed:
-                return _begun(self._handed.popleft(), now)
-            line = self._line(now)
+            if entrance.any_handed():
+                return Start(entrance.next_handed(now))
+            line = entrance.first(now)
             if line is not None:
-                if self._overdue(self._lines[line], now):
+                if self._overdue(entrance.lines[line], now):
                     continue
                 if self._fills_batches(line):
-                    if (start := self._start(line, now)) is not None:
-                        return start
+                    if (task := entrance.start(line, now)) is not None:
+                        return Start(task)
                     continue
             queue = self._queues.ready(now)
             if queue is not None:
@@ -299,9 +240,10 @@ class Scheduler:
                 if (batch := self._queues.take(queue, now)) is not None:
                     self.strands.taken(queue, batch, now)
                     return Run(queue, batch)
-            start = None if line is None else self._start(line, now)
-            if line is None or start is not None:
-                return start
+            if line is None:
+                return None
+            if (task := entrance.start(line, now)) is not None:
+                return Start(task)
 
     def _overdue(self, batcher: Batcher[Task] | Batcher[Ticket], now: float) -> bool:
         """Whether time has run out for something in a queue that is about to be served: it is not
@@ -315,10 +257,9 @@ class Scheduler:
     def has_job(self, now: float) -> bool:
         """Whether `next_job` would find something, if only requests that need no worker to get from
         their line to their first queue."""
-        self._forget_done()
         return (
-            bool(self.strands.resumable() or self._handed or self._over)
-            or self._line(now) is not None
+            bool(self._over or self.strands.resumable() or self._entrance.any_handed())
+            or self._entrance.first(now) is not None
             or self._queues.ready(now) is not None
         )
 
@@ -355,7 +296,7 @@ class Scheduler:
             work = ticket.work if ticket is not None else None
             over.append((task, late(task.pipeline.plan.name, work)))
             self._withdraw(task, now)
-        for line in self._lines:
+        for line in self._entrance.lines:
             for task, dropped in line.expire(now):
                 over.append((task, self._given_up(task, None, dropped=dropped)))
         for queue in self._queues:
@@ -371,7 +312,7 @@ class Scheduler:
 
     def _given_up(self, task: Task, ticket: Ticket | None, *, dropped: bool) -> Fault:
         """Return the fault of what has left a queue: dropped, or because of the queue's timeout."""
-        waiting = self._lines[task.pipeline.index].waiting
+        waiting = self._entrance.lines[task.pipeline.index].waiting
         work = ticket.work if ticket is not None else None
         return self._foresight.given_up(task, work, waiting, dropped=dropped)
 
@@ -382,16 +323,11 @@ class Scheduler:
         """
         if task.done:
             return False
-        parked = bool(self._parked) and task in self._parked
+        parked = self._entrance.parked(task)
         self.strands.stop(task, now, counted=not parked and task.pauses < 1)
         if self._streams:
             self._streams.discard(task)
-        if parked:
-            self._parked.discard(task)
-        elif task.started:
-            self.started -= 1
-        else:
-            self._lines[task.pipeline.index].cancel(task, now)
+        self._entrance.finish(task, now)
         self._levels[task.pipeline.index][task.level] -= 1
         self._foresight.answered(task, now, succeeded=succeeded)
         return True
@@ -403,18 +339,14 @@ class Scheduler:
     def tasks(self) -> list[Task]:
         """Return the requests that wait: in a line, at a stage, or to be resumed; all streams, as
         any of them may wait for its reader."""
-        found = [task for line in self._lines for task in line.owners()]
-        return [*found, *self._parked, *self._handed, *self.strands.tasks(), *self._streams]
+        return [*self._entrance.tasks(), *self.strands.tasks(), *self._streams]
 
     def leftovers(self) -> dict[str, int]:
         """Return what is not as it was before the first request: nothing, when none is in flight
         and no stage runs."""
         counts = {
             "requests in flight": self.in_flight,
-            "requests started": self.started,
-            "requests that wait to begin": sum(self.strands.opened),
-            "requests in line": sum(line.waiting for line in self._lines),
-            "requests that wait for their turn": len(self._parked),
+            **self._entrance.leftovers(),
             "streams": len(self._streams),
             "bytes of inputs": self._foresight.held,
             "requests expected somewhere": self._company.counted(),
@@ -423,51 +355,15 @@ class Scheduler:
         return {name: count for name, count in counts.items() if count}
 
     def _withdraw(self, task: Task, now: float) -> None:
-        if not task.started:
-            self._lines[task.pipeline.index].cancel(task, now)
+        self._entrance.withdraw(task, now)
         self.strands.withdraw(task, now)
 
     def _batchers(self) -> "list[Batcher[Task] | Batcher[Ticket]]":
-        return [*self._lines, *(queue.batcher for queue in self._queues)]
-
-    def _forget_done(self) -> None:
-        while self._handed and self._handed[0].done:
-            self._handed.popleft()
-
-    def _line(self, now: float) -> int | None:
-        found: int | None = None
-        first: tuple[Rank, float] | None = None
-        for index, line in enumerate(self._lines):
-            head = line.head(now)
-            if head is not None and (first is None or head < first):
-                found, first = index, head
-        return found
+        return [*self._entrance.lines, *(queue.batcher for queue in self._queues)]
 
     def _fills_batches(self, line: int) -> bool:
         seconds = self._pipelines[line].start_seconds
-        return seconds is not None and seconds < CHEAP_START and self.started < self._most_started
-
-    def _start(self, line: int, now: float) -> Start | None:
-        """Take the first of a line; None when it has come to its first stage by itself."""
-        batch = self._lines[line].take(now)
-        assert batch is not None  # as it has a head
-        entry = batch.slices[0].entry
-        task = entry.owner
-        self._foresight.left_line(task, entry.arrived, now)
-        if task.opens:
-            task.waited = now - task.admitted
-            self._open(task, now)
-            return None
-        task.started = True
-        self.started += 1
-        return _begun(task, now)
-
-
-def _begun(task: Task, now: float) -> Start:
-    task.waited = now - task.admitted
-    if task.begun is not None:
-        task.begun[START] = now
-    return Start(task)
+        return seconds is not None and seconds < CHEAP_START and self._entrance.may_start_more()
 
 
 def _in_flight(_deadline: float, task: Task) -> bool:

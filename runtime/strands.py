@@ -57,6 +57,10 @@ class Strands:
         self._limits: Agenda[float, Ticket] = Agenda(_waits)
         self._steps: dict[tuple[int, int], float] = {}
 
+    def come(self, task: Task) -> None:
+        """Note that a request is here, which may come to any stage."""
+        self._company.come(task.pipeline.index)
+
     def enter(self, strand: Strand, stage: Stage, count: int, now: float) -> bool:
         """Whether rows that have come to a stage may run there without queueing, where nothing else
         is to be done: there must be nobody to wait for, and a place free. `leave` must follow."""
