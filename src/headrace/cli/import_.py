@@ -2,10 +2,14 @@
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..dsl.diagnostic import Severity
 from .command import Command, Exit, UsageError
 from .console import Console
+
+if TYPE_CHECKING:
+    from ..compiler.plan import Plan
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -23,6 +27,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
+    from ..export.triton.light import restore
     from ..triton.check import check
     from ..triton.importing import write
     from ..triton.repository import read
@@ -36,6 +41,8 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     out = Path(arguments.output)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"`{out}` is there already and not empty", "name a new folder")
+    if len(folders) == 1 and (plan := restore(folders[0])) is not None:
+        return _write_plan(plan, out / f"{folders[0].resolve().name}.plan", console)
     repository = read(folders, arguments.model_config_name)
     found = check(repository)
     console.mistakes(found)
@@ -51,6 +58,20 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         console.say(note)
     console.mistakes(imported.mistakes)
     return Exit.MISTAKES if imported.mistakes else Exit.GOOD
+
+
+def _write_plan(plan: "Plan", path: Path, console: Console) -> Exit:
+    """Write the plan that a repository was exported from, which says more than the repository."""
+    from ..compiler import plan_file
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plan_file.write(plan, path)
+    console.print(str(path))
+    console.say(
+        "`headrace export` has made this repository: this is the plan that it was made of, and "
+        "nothing that was changed in its config.pbtxt files since"
+    )
+    return Exit.GOOD
 
 
 COMMAND = Command(
