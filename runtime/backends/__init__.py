@@ -1,7 +1,8 @@
 """Backends: what runs a segment, one a file, which has the name that a plan calls it by.
 
 onnx.py · tensorrt.py · tensorrt_rtx.py (ONNX Runtime) · openvino.py · torch.py · tensorflow.py ·
-litert.py · remote.py (a model of another server) · triton_bls.py (of the tritonserver that this is a part
-of) · native.py (C, through `headrace.h`) · python.py
-(functions, and classes made once per instance) · op.py (the ops of the standard library)
+litert.py · remote.py (a model of another server) · triton_python.py (files of Triton's Python
+backend) · triton_bls.py (of the tritonserver that this is a part of) · native.py (C, through
+`headrace.h`) · python.py (functions, and classes made once per instance) · op.py (the ops of the
+standard library)
 """
