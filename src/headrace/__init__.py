@@ -5,10 +5,10 @@ starts no thread, reads no file and takes no device; what a name needs is import
 use.
 
 In order of control flow: `cli` is the command line; `app` compiles and loads, `pipeline` calls
-(`bound` to a plan), `sequence` calls what keeps state, `asked` is what callers say beside inputs;
-`testing` runs a file's tests, with `expect` for what they say; `client` calls a server, and `stubs`
-are typed modules for calling either. Links lead to the packages below: `runtime`, `compiler`,
-`stdlib`, `dsl`.
+(`asking` what it is `bound` to), `sequence` calls what keeps state, `asked` is what callers say
+beside inputs; `testing` runs a file's tests, with `expect` for what they say; `client` calls a
+server, and `stubs` are typed modules for calling either. Links lead to the packages below:
+`runtime`, `compiler`, `stdlib`, `dsl`.
 """
 
 from importlib import import_module
