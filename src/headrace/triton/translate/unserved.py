@@ -42,14 +42,7 @@ def _fields(subject: Subject) -> Iterator[tuple[Place, str, str]]:
 
 
 def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
-    config = subject.config
-    for field, tensors in (("input", config.input), ("output", config.output)):
-        for number, one in enumerate(tensors):
-            for trait in ("is_shape_tensor", "is_non_linear_format_io"):
-                if getattr(one, trait):
-                    message = f"`{one.name}` has `{trait}`, which is for engines of TensorRT"
-                    yield (field, number, trait), message, "leave it out"
-    for number, _ in enumerate(config.batch_output):
+    for number, _ in enumerate(subject.config.batch_output):
         message = "outputs are not cut by the shapes of inputs"
         yield ("batch_output", number), message, "let the model give a row for each row"
 
