@@ -121,9 +121,9 @@ class ModelProcess(Process):
         try:
             header, content = self._link.receive()
             return self._take(header, Unpacking(content))
-        except EOFError:
+        except (EOFError, OSError):
             return self._lost_with(EOFError("the socket has ended"))
-        except (Malformed, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (Malformed, KeyError, TypeError, ValueError, AttributeError) as error:
             return self._lost_with(error)
 
     def _lost_with(self, error: Exception) -> bool:

@@ -5,6 +5,7 @@ of it. A model that answers any number of times is two stages: what begins gives
 follows gives the next response for it, or says that there is none.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
@@ -24,7 +25,9 @@ from ..rows import Rows, Value, as_array, scatter
 from ..session import encoded
 from ..stage import Policy, RowsFailed, StageError, StageGone
 from .asked import Asked, Outputs, Responses, Run
+from .worker.triton_python_backend_utils.link import DTYPES
 
+_LOG: Final = logging.getLogger(__name__)
 _AGAIN: Final = 1 << 20
 
 
@@ -52,6 +55,7 @@ class TritonStage(ModelStage):
     ) -> None:
         super().__init__(segment, Nothing(), HostDevice(), policy, index)
         self._pool = pool
+        self._warned: set[str] = set()
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         spans = _spans(columns[-1], count)
@@ -120,6 +124,26 @@ class TritonStage(ModelStage):
             raise StageError("the model has sent no response")
         return self._columns(answer, rows, [array for _, _, array in one.inputs])
 
+    def _converted(self, name: str, array: Array, datatype: str, wanted: str) -> Array:
+        """Return an output of another type than declared, which models get away with elsewhere:
+        floats rounded, and whole numbers that fit."""
+        told = f"output `{name}` is {datatype}, and {wanted} is declared"
+        if "BYTES" in (datatype, wanted) or "BF16" in (datatype, wanted):
+            raise StageError(told)
+        dtype = DTYPES[wanted]
+        with np.errstate(over="ignore"):
+            found = array.astype(dtype)
+        if array.dtype.kind == "f" and dtype.kind == "f":
+            fits = bool(np.array_equal(np.isfinite(found), np.isfinite(array)))
+        else:
+            fits = "f" not in (array.dtype.kind, dtype.kind) and np.array_equal(found, array)
+        if not fits:
+            raise StageError(f"{told}, which cannot have its values")
+        if name not in self._warned:
+            self._warned.add(name)
+            _LOG.warning("stage `%s`: %s; it is converted each time", self.name, told)
+        return found
+
     def _columns(self, answer: Outputs, rows: int, inputs: list[Array]) -> list[Rows]:
         """Return a response as columns, once it is as declared; raises StageError."""
         signature, arrays = self._segment.signature.results, list[Array]()
@@ -130,7 +154,7 @@ class TritonStage(ModelStage):
             datatype, array = answer[name]
             wanted = _datatype(field.type)
             if datatype != wanted:
-                raise StageError(f"output `{name}` is {datatype}, and {wanted} is declared")
+                array = self._converted(name, array, datatype, wanted)
             kind = cast("TensorType", field.type)  # models give tensors
             if kind.dtype is DType.BF16:
                 array = array.view(ml_dtypes.bfloat16)
