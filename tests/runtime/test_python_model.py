@@ -105,6 +105,29 @@ def test_rows_of_a_request_share_calls_up_to_the_schedule_s_largest(load: Load) 
         assert (counted.calls, counted.most) == (3, 4)
 
 
+def test_rows_of_a_lone_request_that_are_cut_run_on_all_instances_at_once(load: Load) -> None:
+    source = """
+from threading import Barrier
+
+MEET = Barrier(2)
+
+class Pair:
+    def __call__(self, x):
+        MEET.wait(20)
+        return x
+"""
+    program = """
+model pair = python "m.py:Pair" (x: f32) -> (y: f32)
+pipeline p(xs: list<f32>) -> (ys: list<f32>) {
+    ys = for x in xs { yield pair(x) }
+    return ys = ys
+}
+schedule p on "default" { pair { instances = 2 } }
+"""
+    with load(source, program) as app:
+        assert app.p.submit(xs=list(range(8))).result(60).ys == list(range(8))
+
+
 def test_objects_are_made_when_the_plan_is_loaded_and_closed_with_it(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     (tmp_path / "m.py").write_text(f"""
