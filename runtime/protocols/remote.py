@@ -64,8 +64,11 @@ class Remote:
                 Code.UNSUPPORTED, f"the answer is none of `{self.model.name}`: {error.message}"
             ) from None
         many = self.pipeline.batch is not None
+        columns = {name: _column(item, many) for name, item in items.items()}
+        count = next((column.count for column in columns.values()), 0)
+        absent = cast("Item", [None] * count) if many else None
         return {
-            name: presenter.present(_column(items[name], many)) if name in items else None
+            name: presenter.present(columns[name]) if name in columns else absent
             for name, presenter in self._presenters.items()
         }
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...stdlib.op import Item
-from ..request import Code, Fault
+from ..request import Code, Fault, RequestError
 from .datatypes import INT64, Datatype
 from .forms import Array, Form, Kind, Shape, objects
 from .raw import Flat
@@ -27,20 +27,41 @@ def result_tensors(form: Form, item: Item) -> tuple[WireTensor, ...]:
         datatype = form.datatype
         if item.dtype is datatype.numpy or item.dtype == datatype.numpy:
             return (WireTensor(form.name, datatype, item.shape, item),)
-    if item is None and form.optional:
-        return ()
+    if form.optional:
+        if item is None:
+            return ()
+        if form.batched:
+            item = _present(form, item)
+            if item is None:
+                return ()
     match form.kind:
         case Kind.SCALAR if form.batched:
             array = _rows(form, item)
             return (_tensor(form, array, (len(array), 1)),)
         case Kind.SCALAR:
             return (_tensor(form, _array(form, item), (1,)),)
+        case Kind.TENSOR if form.batched:
+            return (_whole(form, _rows(form, item)),)
         case Kind.TENSOR:
             return (_whole(form, _array(form, item)),)
         case Kind.LIST:
             return (_whole(form, _rows(form, item)),)
         case Kind.RAGGED:
             return _ragged(form, [_element(form, one) for one in _walk(form, item)])
+
+
+def _present(form: Form, item: Item) -> Item:
+    """Return the rows of an optional value, None where it is absent from all of them."""
+    rows = list(_walk(form, item))
+    absent = sum(one is None for one in rows)
+    if absent == len(rows) and rows:
+        return None
+    if absent:
+        raise RequestError(
+            f"`{form.name}` is absent from {absent} of {len(rows)} rows, and what travels is there "
+            "for all rows or for none: ask for the others in a request of their own"
+        )
+    return rows
 
 
 def _rows(form: Form, item: Item) -> Array:

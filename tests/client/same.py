@@ -68,6 +68,11 @@ pipeline rows(x: f32, v: f32[3], t: string, l: list<f32[2]>) -> (
 {
     return x = x + 1, v = v, t = t, l = l
 }
+pipeline maybe_rows(x: f32, v: f32[3]?, t: string?, l: list<f32[2]>?) -> (
+    x: f32, v: f32[3]?, t: string?, l: list<f32[2]>?) batch 4
+{
+    return x = x, v = v, t = t, l = l
+}
 pipeline two(x: f32) -> (a: f32, b: f32) { return a = x + 1, b = x + 2 }
 pipeline asks(x: f32) -> (said: string) { return said = told(x) }
 pipeline fault(x: f32) -> (y: f32) { return y = fails(x) }

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from headrace import Code, Fault
+from headrace import Code, Fault, RequestError
 from tests.client.same import EMBEDDED, WAYS, callers
 
 F32 = np.float32
@@ -110,6 +110,12 @@ CALLS: dict[str, Call] = {
     "rows by dlpack": lambda app: app.rows(**{**ROWS, "v": Foreign(ROWS["v"])}),
     "dlpack of too little": lambda app: app.rows(**{**ROWS, "v": Foreign(np.zeros(3, F32))}),
     "no rows": lambda app: app.rows(x=[], v=[], t=[], l=[]),
+    "optional in rows, left out": lambda app: app.maybe_rows(x=[1, 2]),
+    "optional in rows, absent": lambda app: app.maybe_rows(x=[1, 2], t=[None, None]),
+    "optional in rows, given": lambda app: app.maybe_rows(
+        x=[1, 2], v=ROWS["v"], t=["a", "ü"], l=ROWS["l"]
+    ),
+    "optional in no rows": lambda app: app.maybe_rows(x=[], v=[], t=[], l=[]),
     "some outputs": lambda app: app.two(x=1.0, outputs=["b"]),
     "no outputs": lambda app: app.two(x=1.0, outputs=[]),
     "outputs turned round": lambda app: app.two(x=1.0, outputs=("b", "a")),
@@ -178,6 +184,16 @@ CALLS: dict[str, Call] = {
     "an id of a sequence that is none": lambda app: app.counted.sequence(1.5),
     "a signature": lambda app: [one.signature for one in (app.numbers, app.rows, app.spoken)],
 }
+
+
+@pytest.mark.slow
+def test_rows_of_which_some_lack_a_value_are_refused_where_they_would_travel(
+    ways: dict[str, Any],
+) -> None:
+    assert ways[EMBEDDED].maybe_rows(x=[1, 2], t=["a", None]).t == ["a", None]
+    for way in WAYS[1:]:
+        with pytest.raises(RequestError, match="`t` is absent from 1 of 2 rows"):
+            ways[way].maybe_rows(x=[1, 2], t=["a", None])
 
 
 class Raised(NamedTuple):
