@@ -163,7 +163,11 @@ def test_rows_of_a_tensor_are_items_of_a_member_that_batches(tmp_path: Path) -> 
 SEQUENCES = """
 max_batch_size: 4
 input {{ name: "X" data_type: TYPE_FP32 dims: [ 2 ] }}
-output {{ name: "SUM" data_type: TYPE_FP32 dims: [ 2 ] }}
+output [
+    {{ name: "SUM" data_type: TYPE_FP32 dims: [ 2 ] }},
+    {{ name: "WHO" data_type: TYPE_UINT64 dims: [ 1 ] }},
+    {{ name: "LAST" data_type: TYPE_INT32 dims: [ 1 ] }}
+]
 sequence_batching {{
     {strategy}
     max_sequence_idle_microseconds: 5000000
@@ -184,11 +188,9 @@ def write_sequences(folder: Path, strategy: str) -> None:
         folder / "seq/1/model.onnx",
         [
             ("Add", ["BEFORE", "X"], ["AFTER"]),
-            ("Cast", ["ID"], ["NUMBER"]),
-            ("Cast", ["END"], ["LAST"]),
-            ("Mul", ["START", "NUMBER"], ["TOLD"]),
-            ("Add", ["TOLD", "LAST"], ["MORE"]),
-            ("Add", ["AFTER", "MORE"], ["SUM"]),
+            ("Identity", ["ID"], ["WHO"]),
+            ("Identity", ["END"], ["LAST"]),
+            ("Add", ["AFTER", "START"], ["SUM"]),
         ],
         [
             tensor("X", ["N", 2]),
@@ -197,7 +199,12 @@ def write_sequences(folder: Path, strategy: str) -> None:
             tensor("ID", ["N", 1], UINT64),
             tensor("BEFORE", ["N", 2]),
         ],
-        [tensor("SUM", ["N", 2]), tensor("AFTER", ["N", 2])],
+        [
+            tensor("SUM", ["N", 2]),
+            tensor("AFTER", ["N", 2]),
+            tensor("WHO", ["N", 1], UINT64),
+            tensor("LAST", ["N", 1], INT32),
+        ],
     )
     put(folder / "seq/config.pbtxt", SEQUENCES.format(strategy=strategy))
     (folder / "seq/initial_state").mkdir()
@@ -207,9 +214,11 @@ def write_sequences(folder: Path, strategy: str) -> None:
 def test_a_sequence_keeps_states_and_tells_a_model_of_it(tmp_path: Path) -> None:
     write_sequences(tmp_path, "oldest { max_candidate_sequences: 6 }")
     assert (
-        "pipeline seq(X: f32[1, 2]) -> (SUM: f32[1, 2]) per sequence idle 5s {\n"
+        "pipeline seq(X: f32[1, 2]) -> (SUM: f32[1, 2], WHO: u64[1, 1], LAST: i32[1, 1])\n"
+        "    per sequence idle 5s\n"
+        "{\n"
         "    state BEFORE: f32[2] = [1.0, 2.0]\n"
-        "    SUM, next_AFTER = net(\n"
+        "    SUM, WHO, LAST, next_AFTER = net(\n"
         "        X[0],\n"
         "        [cast(sequence.start, f32)],\n"
         "        [cast(if sequence.end { 7 } else { 3 }, i32)],\n"
@@ -217,7 +226,8 @@ def test_a_sequence_keeps_states_and_tells_a_model_of_it(tmp_path: Path) -> None
         "        BEFORE,\n"
         "    )\n"
         "    next BEFORE = next_AFTER\n"
-        "    return SUM = expand_dims(SUM, axis = 0)\n"
+        "    return SUM = expand_dims(SUM, axis = 0), WHO = expand_dims(WHO, axis = 0),\n"
+        "        LAST = expand_dims(LAST, axis = 0)\n"
         "}\n"
         "\n"
         "schedule seq {\n"

@@ -1,0 +1,250 @@
+"""A Triton repository behind a server, asked by tritonclient: names, metadata, answers."""
+
+import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc_client
+import tritonclient.http as http_client
+from numpy.typing import NDArray
+
+from headrace.runtime.engine import EngineConfig
+from headrace.runtime.repository.keeper import Keeper
+from headrace.runtime.repository.policy import All
+from headrace.runtime.repository.repository import Repository
+from headrace.runtime.repository.state import LoadFailed
+from headrace.runtime.server import serve
+from headrace.runtime.server_config import ServerConfig
+from headrace.triton.own_completion import OwnCompletions
+from headrace.triton.serving import Options, find
+from tests.triton.test_translate import write_sequences
+from tests.triton.writing import ensemble, put, unary
+
+Array = NDArray[Any]
+
+ADD_ONE = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.set_max_batch_size(4)
+        config.add_input({"name": "X", "data_type": "TYPE_FP32", "dims": [2]})
+        config.add_output({"name": "Y", "data_type": "TYPE_FP32", "dims": [2]})
+        return config
+
+    def execute(self, requests):
+        given = [pb_utils.get_input_tensor_by_name(one, "X").as_numpy() for one in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", one + 1)]) for one in given]
+"""
+
+THREE_TIMES = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            given = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
+            for i in range(3):
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("Y", given * i)]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+TENSORS = (
+    'input { name: "X" data_type: TYPE_FP32 dims: [ 2 ] }\n'
+    'output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }\nmax_batch_size: 4\n'
+)
+
+
+class Follower:
+    """A repository that keeps to a folder, and why models of it are not served."""
+
+    def __init__(self, folder: Path, options: Options) -> None:
+        self.repository = Repository(EngineConfig(workers=2), policies={"": All()})
+        self.failures: dict[str, LoadFailed] = {}
+        own = OwnCompletions()
+        self._keeper = Keeper(
+            self.repository, lambda: find((folder,), options, lambda _: None, own)
+        )
+        self.renew()
+
+    def renew(self) -> None:
+        self.failures.clear()
+        self._keeper.renew(self._tell)
+
+    def _tell(self, name: str, failure: LoadFailed | None) -> None:
+        if failure is not None:
+            self.failures[name] = failure
+
+
+@contextmanager
+def following(folder: Path, options: Options | None = None) -> Iterator[tuple[Follower, str, str]]:
+    """Serve a folder; gives its addresses over HTTP and gRPC."""
+    follower = Follower(folder, options or Options())
+    config = ServerConfig(http_port=0, grpc_port=0, metrics_port=None)
+    try:
+        with serve(follower.repository, config) as server:
+            yield follower, str(server.addresses.http), str(server.addresses.grpc)
+    finally:
+        follower.repository.close()
+
+
+def given(client: Any, name: str, value: Array) -> Any:
+    made = client.InferInput(name, list(value.shape), "FP32")
+    made.set_data_from_numpy(value)
+    return made
+
+
+ROWS = np.array([[1, -2], [3, -4]], np.float32)
+
+
+@pytest.mark.slow  # both clients, and models in two versions
+def test_stock_clients_meet_models_under_their_names(tmp_path: Path) -> None:
+    unary(tmp_path / "neg.it/2/model.onnx", "Neg", "in:0", "out:0")
+    unary(tmp_path / "neg.it/5/model.onnx", "Abs", "in:0", "out:0")
+    put(
+        tmp_path / "neg.it/config.pbtxt",
+        """
+version_policy { all { } }
+max_batch_size: 8
+dynamic_batching { max_queue_delay_microseconds: 100 }
+output { name: "out:0" data_type: TYPE_FP32 dims: [ 2 ] label_filename: "words" }
+""",
+    )
+    put(tmp_path / "neg.it/words", "first\nsecond\n")
+    ensemble(tmp_path, "pair", ["A"], ["B"], ["neg.it@2: in:0=A > out:0=B"])
+    with following(tmp_path) as (_, http, grpc):
+        over_http = http_client.InferenceServerClient(http)
+        metadata = over_http.get_model_metadata("neg.it")
+        assert metadata == {
+            "name": "neg.it",
+            "versions": ["2", "5"],
+            "platform": "onnxruntime_onnx",
+            "inputs": [{"name": "in:0", "datatype": "FP32", "shape": [-1, 2]}],
+            "outputs": [{"name": "out:0", "datatype": "FP32", "shape": [-1, 2]}],
+        }
+        config = over_http.get_model_config("neg.it")
+        assert config["backend"] == "onnxruntime"
+        assert config["dynamic_batching"]["max_queue_delay_microseconds"] == 100
+        assert config["input"][0]["dims"] == [2]
+        assert over_http.get_model_metadata("pair")["platform"] == "ensemble"
+        over_grpc = grpc_client.InferenceServerClient(grpc)
+        assert over_grpc.get_model_config("neg.it").config.max_batch_size == 8
+        for client, module in ((over_http, http_client), (over_grpc, grpc_client)):
+            rows = [given(module, "in:0", ROWS)]
+            answer = client.infer("neg.it", rows).as_numpy("out:0")
+            np.testing.assert_array_equal(answer, np.abs(ROWS))  # the newest
+            answer = client.infer("neg.it", rows, model_version="2").as_numpy("out:0")
+            np.testing.assert_array_equal(answer, -ROWS)
+            answer = client.infer("pair", [given(module, "A", ROWS)]).as_numpy("B")
+            np.testing.assert_array_equal(answer, -ROWS)
+        wanted = [http_client.InferRequestedOutput("out:0", class_count=1)]
+        found = over_http.infer("neg.it", [given(http_client, "in:0", ROWS)], outputs=wanted)
+        assert [one.item().rpartition(b":")[2] for one in found.as_numpy("out:0")] == [
+            b"second"
+        ] * 2
+        over_http.close()
+        over_grpc.close()
+
+
+def test_a_sequence_goes_through_a_model_and_an_ensemble(tmp_path: Path) -> None:
+    write_sequences(tmp_path, "direct { }")
+    ensemble(tmp_path, "e", ["A"], ["B"], ["seq: X=A > SUM=B"])
+    with following(tmp_path) as (_, _, grpc):
+        client = grpc_client.InferenceServerClient(grpc)
+        answers = [
+            client.infer(
+                model,
+                [given(grpc_client, "X" if model == "seq" else "A", np.ones((1, 2), np.float32))],
+                sequence_id=42,
+                sequence_start=number == 0,
+                sequence_end=number == 2,
+            )
+            for model in ("seq", "e")
+            for number in range(3)
+        ]
+        sums = [one.as_numpy("SUM") for one in answers[:3]]
+        sums += [one.as_numpy("B") for one in answers[3:]]
+        # The state begins as 1, 2; the first request is told that it is.
+        assert [one.tolist() for one in sums] == [[[3, 4]], [[3, 4]], [[4, 5]]] * 2
+        assert [one.as_numpy("WHO").item() for one in answers[:3]] == [42] * 3
+        assert [one.as_numpy("LAST").item() for one in answers[:3]] == [3, 3, 7]
+        client.close()
+
+
+@pytest.mark.slow  # each of three models is a process
+def test_python_models_answer_once_or_often_alone_and_in_an_ensemble(tmp_path: Path) -> None:
+    put(tmp_path / "once/1/model.py", ADD_ONE)
+    put(tmp_path / "often/1/model.py", THREE_TIMES)
+    put(
+        tmp_path / "often/config.pbtxt",
+        TENSORS + 'backend: "python"\nmodel_transaction_policy { decoupled: true }',
+    )
+    ensemble(
+        tmp_path, "e", ["A"], ["B"], ["often: X=M > Y=N", "once: X=A > Y=M", "once: X=N > Y=B"]
+    )
+    with following(tmp_path) as (_, _, grpc):
+        client = grpc_client.InferenceServerClient(grpc)
+        answer = client.infer("once", [given(grpc_client, "X", ROWS)]).as_numpy("Y")
+        np.testing.assert_array_equal(answer, ROWS + 1)
+        told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        client.start_stream(lambda result, error: told.put(error or result))
+        for model, x, y, each in (
+            ("often", "X", "Y", [ROWS * i for i in range(3)]),
+            ("e", "A", "B", [(ROWS + 1) * i + 1 for i in range(3)]),
+        ):
+            client.async_stream_infer(model, [given(grpc_client, x, ROWS)])
+            for wanted in each:
+                np.testing.assert_array_equal(told.get(timeout=20).as_numpy(y), wanted)
+        client.stop_stream()
+        client.close()
+
+
+def test_a_model_is_warmed_up_with_its_data_and_nobody_counts_it(tmp_path: Path) -> None:
+    unary(tmp_path / "m/1/model.onnx", "Neg", "x", "y")
+    warm = """
+max_batch_size: 4
+model_warmup { name: "w" batch_size: 2 count: 3 inputs {
+    key: "x" value { data_type: TYPE_FP32 dims: [ 2 ] input_data_file: "two" } } }
+"""
+    put(tmp_path / "m/config.pbtxt", warm)
+    (tmp_path / "m/warmup").mkdir()
+    (tmp_path / "m/warmup/two").write_bytes(ROWS[0].tobytes())
+    with following(tmp_path) as (follower, http, _):
+        assert not follower.failures
+        client = http_client.InferenceServerClient(http)
+        (counts,) = client.get_inference_statistics("m")["model_stats"]
+        assert counts["inference_count"] == 0
+        client.close()
+
+
+def test_what_is_wrong_with_one_model_keeps_no_other_from_being_served(tmp_path: Path) -> None:
+    unary(tmp_path / "good/1/model.onnx", "Neg", "x", "y")
+    put(tmp_path / "good/config.pbtxt", "")
+    unary(tmp_path / "bad/1/model.onnx", "Neg", "x", "y")
+    put(tmp_path / "bad/config.pbtxt", 'model_repository_agents { agents { name: "sum" } }')
+    follower = Follower(tmp_path, Options())
+    assert list(follower.repository.routes) == ["good"]
+    assert "agents" in str(follower.failures["bad"].cause)
+    put(tmp_path / "bad/config.pbtxt", "")
+    follower.renew()
+    assert sorted(follower.repository.routes) == ["bad", "good"]
+    unary(tmp_path / "bad/1/model.onnx", "Abs", "x", "y")
+    before = follower.repository.routes["good"].main
+    follower.renew()
+    assert follower.repository.routes["good"].main is before  # its files are as they were
+    put(tmp_path / "bad/config.pbtxt", "max_batch_size: 2")
+    follower.renew()
+    served = follower.repository.routes["bad"].main
+    assert served is not None
+    assert served.model.described is not None
+    assert served.model.described.config["max_batch_size"] == 2
+    follower.repository.close()
