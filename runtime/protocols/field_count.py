@@ -27,8 +27,9 @@ _REQUEST: Final[_Inside] = MappingProxyType({5: _INPUT, 6: _OUTPUT})
 
 def check_fields(payload: bytes, limits: Limits) -> None:
     """Raise RequestError where a message has more fields or values than the limits allow."""
-    if len(payload) > min(2 * limits.fields, limits.elements):
-        _Walk(payload, limits).over(0, len(payload), _REQUEST)
+    size = len(payload)
+    if size > limits.elements or size > 2 * limits.fields:
+        _Walk(payload, limits).over(0, size, _REQUEST)
 
 
 class _Walk:

@@ -32,9 +32,10 @@ def read_inputs(
     """
     items: dict[str, Item] = {}
     ragged: dict[str, Given[Source]] = {}
+    forms = model.inputs
     for tensor in tensors:
         name, datatype, shape, source = tensor
-        form = model.inputs.get(name)
+        form = forms.get(name)
         if form is None or form.kind is Kind.RAGGED:
             if name in ragged:
                 raise _twice(model, name)
@@ -42,21 +43,15 @@ def read_inputs(
             continue
         if name in items:
             raise _twice(model, name)
-        if datatype != form.datatype.name:
+        kind = form.datatype
+        if datatype != kind.name:
             raise _wrong_datatype(model, form, datatype)
         try:
-            flat = read(source, form.datatype, _count(form, shape, most))
+            flat = read(source, kind, accept_shape(form, shape, most))
         except RawError as error:
             raise RequestError(f"input `{name}`: {error}", pipeline=model.name) from None
         items[name] = make_item(form, shape, flat)
     return items if not ragged else items | _read_ragged(model, ragged, read, most)
-
-
-def _count(form: Form, shape: Shape, most: int, with_shapes: bool = False) -> int:
-    count = accept_shape(form, shape, with_shapes)
-    if count > most and not form.datatype.width:
-        raise RequestError(f"input `{form.name}` has {count} elements of BYTES: at most {most}")
-    return count
 
 
 def _twice(model: Model, name: str) -> RequestError:
@@ -84,7 +79,7 @@ def _read_ragged(
             raise _wrong_datatype(model, form, datatype)
         with_shapes = form.shape_name in given
         try:
-            flat = read(source, form.datatype, _count(form, shape, most, with_shapes))
+            flat = read(source, form.datatype, accept_shape(form, shape, most, with_shapes))
         except RawError as error:
             raise RequestError(f"input `{name}`: {error}", pipeline=model.name) from None
         if with_shapes:
@@ -143,7 +138,7 @@ def _degenerate_count(name: str, shape: Shape) -> int:
     return 0 * element_count(name, tuple(max(size, 1) for size in shape))
 
 
-def accept_shape(form: Form, shape: Shape, with_shapes: bool = False) -> int:
+def accept_shape(form: Form, shape: Shape, most: int, with_shapes: bool = False) -> int:
     """Return the number of elements of a declared shape; RequestError when it does not fit.
 
     Only ranks are compared: sizes are for the engine, which knows what is bound to what.
@@ -159,7 +154,10 @@ def accept_shape(form: Form, shape: Shape, with_shapes: bool = False) -> int:
     else:
         fits = rank == form.rank
     if fits:
-        return element_count(form.name, shape)
+        count = element_count(form.name, shape)
+        if count <= most or form.datatype.width:
+            return count
+        raise RequestError(f"input `{form.name}` has {count} elements of BYTES: at most {most}")
     wants = " with its shapes ".join(str(list(tensor.shape)) for tensor in form.metadata())
     got = list(shape[:_HIGHEST_RANK])
     raise RequestError(f"input `{form.name}` ({form.type}) wants shape {wants}, got {got}")

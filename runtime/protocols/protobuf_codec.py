@@ -96,25 +96,23 @@ def _given(
     """Pair each tensor with its values: those in `raws` are of the tensors whose values are neither
     in shared memory nor in their own contents."""
     given: list[Given[Any]] = []  # Any: likewise
-    taken = 0
+    rest, lent = iter(raws), 0
     for tensor in tensors:
-        place = None
-        if tensor.parameters:
-            said = _parameters(tensor.parameters)
+        place, said = None, tensor.parameters
+        if said:
+            said = _parameters(said)
             _check_count(said, limits)
             place = read_place(said)
-        if place is not None:
-            source = extras.lent().read(place)
-        elif raws and taken < len(raws):
-            source = raws[taken]
-            taken += 1
+        if place is None:
+            source = next(rest, tensor)
         else:
-            source = tensor
-            taken += bool(raws)
+            source = extras.lent().read(place)
+            lent += 1
         given.append((tensor.name, tensor.datatype, tuple(tensor.shape[:]), source))
-    if taken != len(raws):
+    wanting = len(given) - lent
+    if raws and wanting != len(raws):
         raise RequestError(
-            f"{taken} inputs, but raw_input_contents has {len(raws)} entries",
+            f"{wanting} inputs, but raw_input_contents has {len(raws)} entries",
             pipeline=model.name,
         )
     return given

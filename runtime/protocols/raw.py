@@ -28,11 +28,12 @@ def read_raw(buffer: Buffer, datatype: Datatype, count: int) -> Flat:
 
     Numbers are a view of it, or a copy where they do not stand at a multiple of their width.
     """
-    if not datatype.width:
+    width = datatype.width
+    if not width:
         return _read_elements(buffer, count)
-    if len(buffer) != count * datatype.width:
+    if len(buffer) != count * width:
         raise RawError(
-            f"{count} elements of {datatype.name} are {count * datatype.width} bytes, "
+            f"{count} elements of {datatype.name} are {count * width} bytes, "
             f"but {len(buffer)} were sent"
         )
     numbers = np.frombuffer(buffer, datatype.numpy)
