@@ -48,6 +48,11 @@ pipeline letters(text: string, times: i64) -> stream (text: string, place: i64) 
     }
 }
 
+pipeline twice_a_picture_that_came_from_elsewhere(photo: bytes) -> stream (photo: bytes) {
+    emit photo = photo
+    emit photo = photo
+}
+
 pipeline count(by: i64) -> (total: i64) per sequence idle 60s {
     state total: i64 = 0
     sum = total + by
@@ -55,6 +60,8 @@ pipeline count(by: i64) -> (total: i64) per sequence idle 60s {
     return total = sum
 }
 """
+
+STREAM_OF_BYTES = "twice_a_picture_that_came_from_elsewhere"
 
 TOYS = """
 import os
@@ -149,6 +156,20 @@ def test_a_page_is_uploaded_and_its_text_read(window: Browser, server: Server) -
             command, cwd=EXAMPLES / "ocr" / "pages", capture_output=True, text=True, check=True
         )
         assert "Day return EUR 19.90" in told.stdout
+
+
+def test_what_the_page_cannot_send_other_clients_can(
+    window: Browser, server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_bytes("ü".encode())
+    look_at(window, server, STREAM_OF_BYTES, "photo")
+    window.type("#input-photo", str(tmp_path / "a.txt"))
+    assert "Not sent" in run(window)
+    texts = "return [...document.querySelectorAll('.snippet code')].map((code) => code.textContent)"
+    curl, python = window.run(texts)
+    for command, said in ((["bash", "-c", curl], '"ü"'), ([sys.executable, "-c", python], "xbc")):
+        told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert told.stdout.count(said) == 2
 
 
 def test_what_a_stage_gives_is_text_and_never_markup(window: Browser, server: Server) -> None:
@@ -296,10 +317,10 @@ def test_nothing_is_asked_while_nobody_looks(window: Browser, server: Server) ->
     window.until("return performance.getEntriesByType('resource').length > 0")
 
 
-@pytest.mark.parametrize("name", ["repeat", "ocr", "count"])
+@pytest.mark.parametrize("name", ["repeat", "ocr", "count", STREAM_OF_BYTES])
 def test_nothing_is_wider_than_a_small_phone(name: str, window: Browser, server: Server) -> None:
     window.sized(320, 640)
-    look_at(window, server, name, {"repeat": "text", "ocr": "photo", "count": "by"}[name])
+    look_at(window, server, name, {"repeat": "text", "count": "by"}.get(name, "photo"))
     assert window.run("return document.documentElement.scrollWidth") == 320
     window.sized(1280, 900)
 

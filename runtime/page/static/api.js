@@ -16,6 +16,9 @@ export class Refused extends Error {
   }
 }
 
+/** This page cannot send what was entered. */
+export class Unsent extends Error {}
+
 /** Return the answer to a request; throws Refused, or TypeError where there is no server. */
 export async function send(path, { body, headers = {}, signal } = {}) {
   const shown = token === "" ? {} : { Authorization: `Bearer ${token}` };

@@ -1,6 +1,6 @@
 // A call of a model: answered once, or with an event for each response.
 
-import { JSON_TYPE, Refused, modelPath, send } from "./api.js";
+import { JSON_TYPE, Refused, Unsent, modelPath, send } from "./api.js";
 import { decodeResponse, encodeRequest } from "./tensors.js";
 
 /** Return the outputs of a model, its version and how long it took. */
@@ -43,7 +43,7 @@ export async function* callStream(target, inputs, parameters, signal) {
 export function plainBody(inputs, parameters) {
   const members = inputs.map((input) => {
     if (input.plain === undefined) {
-      throw new Refused(501, `a stream takes no bytes over HTTP, as “${input.name}” is`, null);
+      throw new Unsent(`this page sends no bytes to a stream, as “${input.name}” is: ask as below`);
     }
     return `${JSON.stringify(input.name)}: ${input.plain}`;
   });

@@ -1,7 +1,7 @@
 // What a call has given: texts and numbers as a table, boxes on the image, tensors folded.
 
 import { draw, make } from "./dom.js";
-import { cure } from "./api.js";
+import { Unsent, cure } from "./api.js";
 import { boxesOf, imageWithBoxes } from "./over_image.js";
 
 const MOST_ROWS = 200,
@@ -197,9 +197,12 @@ function short(value) {
 /** Return the elements of a failure: its status, what the server said, and what can be done. */
 export function failure(error) {
   if (error.name === "AbortError") return [make("p", { className: "cancelled" }, "Cancelled.")];
-  const status = error.status === undefined ? "No answer" : `Refused with ${error.status}`;
-  const help =
-    error.status === undefined ? "The server cannot be reached: is it running?" : cure(error);
+  const [status, help] =
+    error instanceof Unsent
+      ? ["Not sent", ""]
+      : error.status === undefined
+        ? ["No answer", "The server cannot be reached: is it running?"]
+        : [`Refused with ${error.status}`, cure(error)];
   return [
     make(
       "div",

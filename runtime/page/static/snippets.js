@@ -34,9 +34,10 @@ export function curlOf(target, inputs, parameters, decoupled) {
     Object.keys(parameters).length > 0 ? `,"parameters":${JSON.stringify(parameters)}` : "";
   const json = `{"inputs":[${tensors.join(",")}]${asked}}`;
   const length = new TextEncoder().encode(json).length;
+  const streamed = decoupled ? " -N -H 'Accept: multipart/mixed'" : "";
   return (
     `{ printf %s ${quoted(json)}; ${parts.join("; ")}; } |\n` +
-    `  curl${token} -H 'Inference-Header-Content-Length: ${length}' --data-binary @- ${url("/infer")}`
+    `  curl${streamed}${token} -H 'Inference-Header-Content-Length: ${length}' --data-binary @- ${url("/infer")}`
   );
 }
 
