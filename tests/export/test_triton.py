@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace
+from headrace.cli import main
 from headrace.compiler import plan_file
 from headrace.compiler.plan import Plan
 from headrace.export.target import Export, ExportError, Subject, all_targets
@@ -165,3 +166,12 @@ _CONFIGS = st.fixed_dictionaries(
 def test_what_is_written_is_read_as_the_same_message(config: dict[str, object]) -> None:
     message = ModelConfig(**config)
     assert parse(write(message)) == message
+
+
+def test_an_export_that_is_imported_is_the_same_plan(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = written(exported(plan), tmp_path / "served")
+    assert main(["import", "triton", str(folder), "-o", str(tmp_path / "app")]) == 0
+    assert "has made this repository" in capsys.readouterr().err
+    assert (tmp_path / "app" / "served.plan").read_bytes() == plan_file.to_bytes(plan)

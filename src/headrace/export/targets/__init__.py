@@ -1,1 +1,1 @@
-"""The export targets, one a file: `triton`, `jetson`."""
+"""The export targets, one a file: `triton` and `jetson`."""

@@ -1,21 +1,17 @@
 """The readme of a repository, and what its Python models need installed."""
 
-import ast
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
 from jinja2 import Environment
 
-from ...compiler.plan import ModelSegment, OpSegment, Plan, PythonSegment
+from ...compiler.plan import Plan
 from ...version import VERSION
-from .light import BACKEND, PLAN_FILE
+from ..needs import extras_of, imports_of
+from .light import PLAN_FILE
 from .stages import Form, Served
 
-_EXTRAS = ("audio", "image", "text")  # families of ops that need one of the same name
-_KINDS = {"torch": "torch", "openvino": "openvino", "tensorflow": "tensorflow", "litert": "litert"}
-_BROUGHT = {"headrace", "numpy"}
 _NUMPY = "numpy<2  # Triton before 24.11 reads arrays of NumPy 2 as empty; drop it with a later one"
 
 
@@ -59,37 +55,14 @@ def requirements(plans: Iterable[Plan], *, python: bool) -> str:
         return ""
     lines = ["# For the Python that runs Triton's Python backend."]
     if plans:
-        extras = sorted({"server"} | {extra for plan in plans for extra in _extras(plan)})
+        extras = sorted({"server"}.union(*map(extras_of, plans)))
         lines.append(f"headrace[{','.join(extras)}]=={VERSION}")
     if python:
         lines.append("onnxruntime>=1.23")
-    others = sorted({module for plan in plans for module in _imports(plan)})
+    others = sorted({module for plan in plans for module in imports_of(plan)})
     if others:
         lines.append(f"# and what gives {', '.join(others)}, which Python stages import")
     return "\n".join([*lines, _NUMPY]) + "\n"
-
-
-def _imports(plan: Plan) -> Iterator[str]:
-    """Yield the modules that the Python sources import and neither Python nor headrace brings."""
-    sources = {one.source for one in plan.segments if isinstance(one, PythonSegment)}
-    for digest, content in plan.blobs:
-        for node in ast.walk(ast.parse(content)) if digest in sources else ():
-            match node:
-                case ast.Import(names=names):
-                    found = [one.name.partition(".")[0] for one in names]
-                case ast.ImportFrom(module=str(module), level=0):
-                    found = [module.partition(".")[0]]
-                case _:
-                    continue
-            yield from {*found} - _BROUGHT - sys.stdlib_module_names
-
-
-def _extras(plan: Plan) -> Iterable[str]:
-    for segment in plan.segments:
-        if isinstance(segment, OpSegment) and segment.op.partition(".")[0] in _EXTRAS:
-            yield segment.op.partition(".")[0]
-        if isinstance(segment, ModelSegment) and segment.backend != BACKEND:
-            yield _KINDS.get(segment.backend, "cpu")
 
 
 def _shown(served: Served, *, python: bool) -> dict[str, str]:

@@ -1,0 +1,88 @@
+"""All files of a bundle for a board."""
+
+from importlib.resources import files
+from typing import Final
+
+from jinja2 import Environment, StrictUndefined
+
+from ...compiler import plan_file
+from ...compiler.plan import Plan
+from ...version import VERSION
+from ..needs import extras_of, imports_of, on_gpu
+from ..target import Export, ExportError, Subject
+from .release import RELEASES, Release
+
+_UNKNOWN: Final = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
+"""Extras whose packages are not pinned: builds for boards are NVIDIA's, or bring another CUDA."""
+
+_TEMPLATES: Final = ("README.md", "Containerfile", "first_start.py")
+
+
+def make(subject: Subject) -> Export:
+    """Return the bundle for the release of JetPack that is asked for."""
+    plan, release = subject.plan, RELEASES[subject.options["jetpack"]]
+    extras, gpu = extras_of(plan), on_gpu(plan)
+    if unknown := [library for extra, library in _UNKNOWN.items() if extra in extras]:
+        raise ExportError(
+            f"a model of the plan needs {' and '.join(unknown)}, of which no wheel for JetPack "
+            f"{release.name} is known",
+            "make an ONNX model of it, or serve it elsewhere and name it as `remote`",
+        )
+    others = sorted(imports_of(plan))
+    words = {
+        "name": _service_name(subject.name),
+        "release": release,
+        "version": VERSION,
+        "gpu": gpu,
+        "engines": _engines(plan),
+        "others": others,
+    }
+    contents = {name: _filled(f"{name}.j2", words) for name in _TEMPLATES}
+    contents[f"{words['name']}.service"] = _filled("unit.service.j2", words)
+    contents["constraints.txt"] = _filled(f"constraints-{release.name}.txt.j2", words)
+    contents["requirements.txt"] = _requirements(release, extras, gpu, others)
+    contents["wheels/README.md"] = _filled("wheels.md.j2", words)
+    written = {name: text.encode() for name, text in contents.items()}
+    return Export(
+        written | {f"{words['name']}.plan": plan_file.to_bytes(plan)},
+        tuple(_notes(release, gpu, others)),
+    )
+
+
+def _requirements(release: Release, extras: set[str], gpu: list[str], others: list[str]) -> str:
+    lines = [f"headrace[{','.join(sorted(extras | {'cli', 'server'}))}]=={VERSION}"]
+    lines += ["onnxruntime-gpu", release.cupy] if gpu else ["onnxruntime"]
+    lines += [f"# what gives `{module}`, which Python stages import" for module in others]
+    return "\n".join(lines) + "\n"
+
+
+def _notes(release: Release, gpu: list[str], others: list[str]) -> list[str]:
+    found = [f"for JetPack {release.name} (Python {release.python}, CUDA {release.cuda})"]
+    found.append(f"put the wheel of headrace {VERSION} into wheels/")
+    if gpu:
+        found.append(
+            f"{', '.join(gpu)} run on the GPU: put a wheel of onnxruntime-gpu for Python "
+            f"{release.python} and CUDA {release.cuda} into wheels/; PyPI has none with code for "
+            "Jetson's GPUs"
+        )
+    if others:
+        found.append(f"name in requirements.txt what gives {', '.join(others)}")
+    return found
+
+
+def _engines(plan: Plan) -> bool:
+    """Whether TensorRT builds engines on the board."""
+    return any(one.backend in ("tensorrt", "tensorrt_rtx") for one in plan.segments)
+
+
+def _service_name(stem: str) -> str:
+    """Return a stem as names of files, containers and units may be."""
+    return "".join(one if one.isascii() and one.isalnum() else "-" for one in stem) or "headrace"
+
+
+def _filled(template: str, words: dict[str, object]) -> str:
+    environment = Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+    )
+    text = files(__spec__.parent).joinpath(template).read_text("utf-8")
+    return environment.from_string(text).render(words)
