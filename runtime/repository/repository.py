@@ -37,6 +37,10 @@ from .version import Candidate, Version, changed, served_of, warm_up
 Find: TypeAlias = Callable[[str], Mapping[int, Candidate]]
 """Returns the versions of an app that are there to be loaded, by their numbers."""
 
+Configure: TypeAlias = Callable[[str, str], Mapping[int, Candidate]]
+"""Returns the versions of an app by a configuration in JSON, in place of its own; raises
+ValueError where it is none."""
+
 Change: TypeAlias = Callable[[Plan], Plan]
 """Makes the plan that is to be loaded of the one that was found; raises ValueError."""
 
@@ -52,9 +56,12 @@ class Repository:
         *,
         policies: Mapping[str, Policy] = MappingProxyType({}),
         find: Find | None = None,
+        configure: Configure | None = None,
     ) -> None:
         """`config` is that of all engines. `policies` are by app, "" for those not named, which
-        is the latest version otherwise. `find` serves `load` without a plan."""
+        is the latest version otherwise. `find` serves `load` without a plan, `configure` with
+        a configuration beside it."""
+        self.configure = configure
         config = config or EngineConfig()
         self.nested = nested_models(self, config.clock)
         self._config = replace(config, nested=self.nested)
@@ -108,10 +115,12 @@ class Repository:
         plan: Plan | None = None,
         version: int | None = None,
         change: Change | None = None,
+        config: str | None = None,
     ) -> "Future[None]":
-        """As `load`, without waiting. What is found is loaded as `change` makes it."""
+        """As `load`, without waiting. What is found is loaded as `change` makes it, or by a
+        configuration in place of its own."""
         if plan is None:
-            return self._pool.submit(self._load_found, app, change)
+            return self._pool.submit(self._load_found, app, change, config)
         return self._pool.submit(self._load_plan, app, plan, version)
 
     def update(
@@ -126,6 +135,13 @@ class Repository:
         One whose plan is served already stays as it is; none is let go before all are loaded.
         """
         return self._pool.submit(self._update, app, candidates, progress)
+
+    def needs(self, app: str) -> frozenset[str]:
+        """Return the apps that were loaded with an app."""
+        with self._lock:
+            known = self._apps.get(app)
+            live = [] if known is None else list(known.live.values())
+        return frozenset(name for version in live for name in version.needs)
 
     def unload(self, app: str) -> "Future[None]":
         """Serve an app no more; the future is done when all of it is closed. Raises Unknown."""
@@ -235,12 +251,21 @@ class Repository:
             made = self._open(known, number, Candidate(lambda: plan))
             self._serve(known, {} if made is None else {number: made}, known.live.keys() - stay)
 
-    def _load_found(self, app: str, change: Change | None = None) -> None:
-        candidates = self._find(app) if self._find is not None else {}
+    def _load_found(
+        self, app: str, change: Change | None = None, config: str | None = None
+    ) -> None:
+        candidates: Mapping[int, Candidate] = {}
+        if config is not None and self.configure is not None:
+            candidates = self.configure(app, config)
+        elif self._find is not None:
+            candidates = self._find(app)
         if change is not None:
             candidates = {n: changed(candidate, change) for n, candidate in candidates.items()}
         if not candidates:
             raise Unknown(f"there is no `{app}` to be loaded")
+        for need in dict.fromkeys(name for one in candidates.values() for name in one.needs):
+            if not self._app(need).live:
+                self._load_found(need)
         self._update(app, candidates)
 
     def _update(
@@ -297,7 +322,10 @@ class Repository:
         except Exception as error:
             self._tell(app, number, State.FAILED, said(error), digest)
             raise LoadFailed(app.name, number, error, stays=bool(app.live)) from error
-        return Version(app.name, number, digest, engine, served, candidate.stamp, described)
+        return Version(
+            *(app.name, number, digest, engine, served, candidate.stamp, described),
+            candidate.needs,
+        )
 
     def _unloaded(self, app: App, number: int, digest: str, _: "Future[None]") -> None:
         with self._lock:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from ...compiler.plan import Plan
@@ -17,16 +17,18 @@ from .state import Entry, State
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A plan that could be loaded. Two of equal `stamp` are the same; None says nothing.
-    `describe` tells what its pipelines are said to be, where that is not told by the plan."""
+    `describe` tells what its pipelines are said to be, where that is not told by the plan; with it
+    the apps that it `needs` are loaded."""
 
     read: Callable[[], Plan]
     stamp: Hashable = None
     describe: Callable[[], Mapping[str, Described]] = dict[str, Described]
+    needs: tuple[str, ...] = ()
 
 
 def changed(candidate: Candidate, change: Callable[[Plan], Plan]) -> Candidate:
     """Return what `change` makes of it, which is the same as nothing else."""
-    return Candidate(lambda: change(candidate.read()), describe=candidate.describe)
+    return replace(candidate, read=lambda: change(candidate.read()), stamp=None)
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +44,7 @@ class Version:
     served: Mapping[str, Served]
     stamp: Hashable = None
     described: Mapping[str, Described] = field(default_factory=dict[str, Described])
+    needs: tuple[str, ...] = ()
     owned: bool = True
     draining: bool = False
     ended: bool = False

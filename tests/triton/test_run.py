@@ -1,9 +1,11 @@
 """A Triton repository behind a server, asked by tritonclient: names, metadata, answers."""
 
+import json
 import queue
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import pytest
 import tritonclient.grpc as grpc_client
 import tritonclient.http as http_client
 from numpy.typing import NDArray
+from tritonclient.utils import InferenceServerException
 
+from headrace.runtime.access import DEFAULT, Access, Policy, policy_of
 from headrace.runtime.engine import EngineConfig
-from headrace.runtime.repository.keeper import Keeper
+from headrace.runtime.repository.keeper import Apps, Keeper
 from headrace.runtime.repository.policy import All
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.repository.state import LoadFailed
@@ -68,13 +72,19 @@ class Follower:
     """A repository that keeps to a folder, and why models of it are not served."""
 
     def __init__(self, folder: Path, options: Options) -> None:
-        self.repository = Repository(EngineConfig(workers=2), policies={"": All()})
-        self.failures: dict[str, LoadFailed] = {}
         own = OwnCompletions()
-        self._keeper = Keeper(
-            self.repository, lambda: find((folder,), options, lambda _: None, own)
+
+        def found(given: Mapping[str, str] = MappingProxyType({})) -> Apps:
+            return find((folder,), options, lambda _: None, own, given)
+
+        self.repository = Repository(
+            EngineConfig(workers=2),
+            policies={"": All()},
+            find=lambda app: found().get(app, {}),
+            configure=lambda app, config: found({app: config}).get(app, {}),
         )
-        self.renew()
+        self.failures: dict[str, LoadFailed] = {}
+        self._keeper = Keeper(self.repository, found)
 
     def renew(self) -> None:
         self.failures.clear()
@@ -86,10 +96,14 @@ class Follower:
 
 
 @contextmanager
-def following(folder: Path, options: Options | None = None) -> Iterator[tuple[Follower, str, str]]:
-    """Serve a folder; gives its addresses over HTTP and gRPC."""
+def following(
+    folder: Path, options: Options | None = None, policy: Policy = DEFAULT
+) -> Iterator[tuple[Follower, str, str]]:
+    """Serve a folder, or what callers load of it where they may; gives addresses of HTTP, gRPC."""
     follower = Follower(folder, options or Options())
-    config = ServerConfig(http_port=0, grpc_port=0, metrics_port=None)
+    if policy is DEFAULT:
+        follower.renew()
+    config = ServerConfig(http_port=0, grpc_port=0, metrics_port=None, policy=policy)
     try:
         with serve(follower.repository, config) as server:
             yield follower, str(server.addresses.http), str(server.addresses.grpc)
@@ -232,6 +246,7 @@ def test_what_is_wrong_with_one_model_keeps_no_other_from_being_served(tmp_path:
     unary(tmp_path / "bad/1/model.onnx", "Neg", "x", "y")
     put(tmp_path / "bad/config.pbtxt", 'model_repository_agents { agents { name: "sum" } }')
     follower = Follower(tmp_path, Options())
+    follower.renew()
     assert list(follower.repository.routes) == ["good"]
     assert "agents" in str(follower.failures["bad"].cause)
     put(tmp_path / "bad/config.pbtxt", "")
@@ -248,3 +263,27 @@ def test_what_is_wrong_with_one_model_keeps_no_other_from_being_served(tmp_path:
     assert served.model.described is not None
     assert served.model.described.config["max_batch_size"] == 2
     follower.repository.close()
+
+
+def test_callers_load_an_ensemble_with_what_it_is_made_of_and_models_by_other_configurations(
+    tmp_path: Path,
+) -> None:
+    unary(tmp_path / "neg/1/model.onnx", "Neg", "x", "y")
+    put(tmp_path / "neg/config.pbtxt", "")
+    ensemble(tmp_path, "e", ["A"], ["B"], ["neg: x=A > y=B"])
+    with following(tmp_path, policy=policy_of([Access.CONTROL], [])) as (follower, http, _):
+        client = http_client.InferenceServerClient(http)
+        client.load_model("e")
+        assert sorted(follower.repository.routes) == ["e", "neg"]
+        given_instead = {"backend": "onnxruntime", "max_batch_size": 6}
+        client.load_model("neg", config=json.dumps(given_instead))
+        assert client.get_model_config("neg")["max_batch_size"] == 6
+        client.load_model("neg")
+        assert client.get_model_config("neg")["max_batch_size"] == 4
+        with pytest.raises(InferenceServerException, match="`nope` is no backend"):
+            client.load_model("neg", config=json.dumps({"backend": "nope"}))
+        with pytest.raises(InferenceServerException, match="the configuration cannot be read"):
+            client.load_model("neg", config="{")
+        client.unload_model("e", unload_dependents=True)
+        assert not follower.repository.routes
+        client.close()

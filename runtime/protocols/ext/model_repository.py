@@ -7,10 +7,10 @@ what `overrides.py` says.
 
 import logging
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from ...access import Access, Caller
-from ...repository.repository import Change
 from ...repository.state import LoadFailed, State, Unknown
 from ...request import Code, Fault, RequestError
 from ...service import Service
@@ -64,7 +64,7 @@ def _reason(state: State, reason: str, caller: Caller) -> str:
 
 def _load(service: Service, asked: Arguments, _: Caller) -> Later:
     name = _name(asked)
-    change: Change | None = None
+    repository, change, config = service.repository, None, None
     for parameter, value in members(asked, "parameters").items():
         if parameter.startswith("file:"):
             raise Fault(
@@ -74,8 +74,10 @@ def _load(service: Service, asked: Arguments, _: Caller) -> Later:
             )
         if parameter != "config":
             raise RequestError(f"there is no parameter {shown(parameter)}")
-        change = read_override(name, value)
-    repository = service.repository
+        if repository.configure is not None and isinstance(value, str):
+            config = value
+        else:
+            change = read_override(name, value)
     try:
         app = repository.app_of(name)
     except Unknown:
@@ -86,11 +88,13 @@ def _load(service: Service, asked: Arguments, _: Caller) -> Later:
             loaded.result()
         except Unknown as error:
             raise Fault(Code.NOT_FOUND, f"failed to load '{name}': {error}") from None
+        except ValueError as error:
+            raise Fault(Code.INVALID, f"failed to load '{name}': {error}") from None
         except LoadFailed as failure:
             _LOG.error("%s", ascii(str(failure)))
             raise Fault(Code.INVALID, f"failed to load '{name}': {failure}") from None
 
-    return Later(repository.load_later(app, change=change), finish)
+    return Later(repository.load_later(app, change=change, config=config), finish)
 
 
 def _unload(service: Service, asked: Arguments, _: Caller) -> None:
@@ -99,10 +103,17 @@ def _unload(service: Service, asked: Arguments, _: Caller) -> None:
     for parameter, value in members(asked, "parameters").items():
         if parameter != "unload_dependents" or not isinstance(value, bool):
             raise RequestError(f"there is no parameter {shown(parameter)} that is so")
+    repository, dependents = service.repository, frozenset[str]()
     try:
-        service.repository.unload(service.repository.app_of(name))
+        app = repository.app_of(name)
+        if members(asked, "parameters").get("unload_dependents"):
+            dependents = repository.needs(app)
+        repository.unload(app)
     except Unknown:
         raise unknown_model(name, "") from None
+    for one in dependents:
+        with suppress(Unknown):  # it is gone already
+            repository.unload(one)
 
 
 def _name(asked: Arguments) -> str:

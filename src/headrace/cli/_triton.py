@@ -4,6 +4,7 @@ and turned into ours. What has no effect here is told; what would change answers
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from .command import UsageError
@@ -12,6 +13,7 @@ from .console import Console
 if TYPE_CHECKING:
     from ..dsl.diagnostic import Diagnostic
     from ..runtime.repository.keeper import Apps
+    from ..runtime.repository.version import Candidate
     from ..triton.serving import Options
 
 _WITHOUT_EFFECT: Final = (
@@ -121,8 +123,8 @@ def adopt(arguments: Namespace, console: Console) -> None:
             setattr(arguments, f"{one}_port", None)
 
 
-def finder(arguments: Namespace, console: Console) -> "Callable[[], Apps]":
-    """Return what looks which models there are."""
+def finder(arguments: Namespace, console: Console) -> "Callable[..., Apps]":
+    """Return what looks which models there are; it takes configurations in place of theirs."""
     folders = tuple(Path(one) for one in arguments.targets)
     options = _options(arguments)
     told: set[str] = set()
@@ -136,12 +138,17 @@ def finder(arguments: Namespace, console: Console) -> "Callable[[], Apps]":
         if new:
             console.mistakes(new)
 
-    def find() -> "Apps":
+    def find(given: Mapping[str, str] = MappingProxyType({})) -> "Apps":
         from ..triton.serving import find
 
-        return find(folders, options, warn, own)
+        return find(folders, options, warn, own, given)
 
     return find
+
+
+def configure(find: "Callable[..., Apps]") -> "Callable[[str, str], Mapping[int, Candidate]]":
+    """Return what finds a model by a configuration in place of its own."""
+    return lambda name, config: find({name: config}).get(name, {})
 
 
 def _options(arguments: Namespace) -> "Options":

@@ -234,6 +234,7 @@ def _repository(
         settings,
         policies=policies,
         find=lambda app: keeper.candidates(app),
+        configure=_triton.configure(find) if arguments.model_repository else None,
     )
     shares: dict[str, dict[int, float]] = {}
     for canary in arguments.canary:

@@ -2,8 +2,11 @@
 says, translated and compiled when it is loaded."""
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
+
+from google.protobuf import json_format
 
 from ..compiler import compile_source
 from ..compiler.plan import Plan
@@ -41,12 +44,14 @@ def find(
     options: Options,
     warn: Callable[[tuple[Diagnostic, ...]], None],
     own: OwnCompletions,
+    given: Mapping[str, str] = MappingProxyType({}),
 ) -> Mapping[str, Mapping[int, Candidate]]:
-    """Return what could be loaded, by model and version; raises OSError.
+    """Return what could be loaded, by model and version; raises OSError, and ValueError where one
+    of the configurations that are `given`, as JSON, is none.
 
     What is wrong with a model is told when it is read; `warn` is given what is no error.
     """
-    repository = read(folders, options.config_name)
+    repository = configured(read(folders, options.config_name), given)
     found = check(repository, options.defaults)
     warn(tuple(one for one in found if one.severity is not Severity.ERROR))
     subjects = subjects_of(repository, options, own)
@@ -57,6 +62,21 @@ def find(
         model.name: _candidates(model, known.get(model.folder), around, errors)
         for model in repository.models
     }
+
+
+def configured(repository: Repository, given: Mapping[str, str]) -> Repository:
+    """Return a repository with other configurations, by model, than are in its files."""
+
+    def other(model: Model) -> Model:
+        if model.name not in given:
+            return model
+        try:
+            message = json_format.Parse(given[model.name], type(model.message)())
+        except (json_format.ParseError, UnicodeError, RecursionError) as error:
+            raise ValueError(f"the configuration cannot be read: {error}") from None
+        return replace(model, config=replace(model.config, message=message, mistakes=()))
+
+    return replace(repository, models=tuple(map(other, repository.models)))
 
 
 def subjects_of(
@@ -85,6 +105,7 @@ def _candidates(
             lambda number=number: plan_of(translate(subject, number, around), around),
             _stamp(subject),
             lambda: {subject.name: described(subject)},
+            tuple(one.name for one in members(subject)[1:]),
         )
         for number in served(model, subject.config)
     }
@@ -106,8 +127,12 @@ def _refuse(mistakes: list[Diagnostic]) -> Plan:
 
 
 def _stamp(subject: Subject) -> Hashable:
-    """Return what tells whether a model's files, or those of what it is made of, are others."""
-    folders = {one.model.folder for one in members(subject)}
-    files = sorted(file for folder in folders for file in folder.rglob("*") if file.is_file())
-    known = [(str(file), file.stat()) for file in files]
-    return tuple((name, one.st_ino, one.st_size, one.st_mtime_ns) for name, one in known)
+    """Return what tells whether a model, or what it is made of, is another: its files and
+    configurations."""
+    made_of = members(subject)
+    files = sorted({file for one in made_of for file in one.model.folder.rglob("*")})
+    known = [(str(file), file.stat()) for file in files if file.is_file()]
+    return (
+        *((name, one.st_ino, one.st_size, one.st_mtime_ns) for name, one in known),
+        *(one.config.SerializeToString(deterministic=True) for one in made_of),
+    )
