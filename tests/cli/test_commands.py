@@ -118,6 +118,8 @@ def test_no_command_prints_help_and_is_wrong_usage(run: Run) -> None:
         (["infer", "app.pipe", "--pipeline", "measure", "photo=a", "photo=b"], "2 times"),
         (["infer", "app.pipe", "--pipeline", "twice", "--timeout", "5"], "`5` is no duration"),
         (["infer", "http://127.0.0.1:1"], "which pipeline?"),
+        (["infer", "http://127.0.0.1:a/p"], "`http://127.0.0.1:a/p` is no address: Port could"),
+        (["infer", "grpc://[::1/p"], "`grpc://[::1/p` is no address: Invalid IPv6 URL"),
         (["check", "stages.py"], "does not end in .pipe"),
         (["fmt", "-", "app.pipe"], "`-` stands alone"),
     ],

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ..dsl.literals import DURATION_SECONDS, LiteralError, read_quantity
 from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
 from . import _files, _tracing, _values
-from .command import Command, Exit, UsageError
+from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
 if TYPE_CHECKING:
@@ -87,8 +87,13 @@ def _ask(
 ) -> Mapping[str, object]:
     """Return a server's answer; raises Fault as a plan here would."""
     from ..client import Client
+    from ..runtime.request import Code, Fault
 
-    url = urlsplit(target)
+    try:
+        url = urlsplit(target)
+        _ = url.port
+    except ValueError as error:
+        raise UsageError(f"`{target}` is no address: {error}") from None
     name = pipeline or url.path.strip("/").removeprefix("v2/models/")
     if not name:
         raise UsageError(
@@ -97,9 +102,14 @@ def _ask(
     if not url.hostname:
         raise UsageError(f"`{target}` names no server", "write `grpc://host:port/pipeline`")
     with Client(f"{url.scheme}://{url.netloc}", timeout) as client:
-        remote = client[name]
-        call = remote if remote.plan.idle is None else remote.sequence()
-        answer = call(**_values.read(given, wanted(remote.plan)))
+        try:
+            remote = client[name]
+            call = remote if remote.plan.idle is None else remote.sequence()
+            answer = call(**_values.read(given, wanted(remote.plan)))
+        except Fault as fault:
+            if fault.code is Code.INTERNAL:  # a bug there, of which nothing is to be seen here
+                raise RunFailure(str(fault)) from fault
+            raise
     return dict(zip([field.name for field in remote.plan.results], answer, strict=True))
 
 
