@@ -22,15 +22,15 @@ _SESSION = re.compile(
     r"""\#\ (?P<code>HR\d{3})\ (?P<title>[^\n]+)\n
     \n(?P<meaning>.+?)\n
     \n\#\#\ Wrong\n
-    (?P<wrong>(?:\n```\w+\ [\w.]+\n.*?```\n)+)
+    (?P<wrong>(?:\n```\w+\ [\w./]+\n.*?```\n)+)
     \n```sh\n(?P<commands>.*?)```\n
     \n```text\n(?P<expected>.*?)```\n
     \n\#\#\ Right\n
-    (?P<right>(?:\n```\w+\ [\w.]+\n.*?```\n)+)
+    (?P<right>(?:\n```\w+\ [\w./]+\n.*?```\n)+)
     (?:\n```sh\n(?P<others>.*?)```\n)?""",
     re.VERBOSE | re.DOTALL,
 )
-_FILE = re.compile(r"```\w+ ([\w.]+)\n(.*?)```\n", re.DOTALL)
+_FILE = re.compile(r"```\w+ ([\w./]+)\n(.*?)```\n", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ NOT_SHOWN = {
     "HR507": "what it prints is of the machine",
     "HR509": "it is of a machine without the package of a backend",
     "HR510": "it takes a model of another library",
+    "HR615": "it takes a model's file",
 }
 
 

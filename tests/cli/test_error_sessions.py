@@ -25,6 +25,7 @@ def session(
 
 def write(files: tuple[tuple[str, str], ...]) -> None:
     for name, text in files:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text, encoding="utf-8")
 
 

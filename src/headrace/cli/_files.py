@@ -74,6 +74,16 @@ def sources(texts: Sequence[str]) -> list[Path]:
     return list(found)
 
 
+def is_repository(path: Path) -> bool:
+    """Whether a folder is a repository of Triton models; raises UsageError for a model of one."""
+    if (path / "config.pbtxt").is_file():
+        raise UsageError(
+            f"`{path}` is a model of a repository, which is checked as a whole",
+            f"name its folder: `{path.resolve().parent}`",
+        )
+    return any(path.glob("*/config.pbtxt")) or any(path.glob("*/configs/*.pbtxt"))
+
+
 def plan_of(
     text: str,
     schedule: str | None,

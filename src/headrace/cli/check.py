@@ -1,9 +1,12 @@
-"""`headrace check`: the mistakes of sources, without models, without running anything.
+"""`headrace check`: the mistakes of sources, without models, without running anything; and those of
+repositories of Triton models.
 
 With `--batch` models are run: what they give in batches is compared with what they give alone.
 """
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
 
 from ..dsl.diagnostic import CompileError, Diagnostic, Severity
 from . import _files, _table, _values
@@ -20,6 +23,11 @@ def _arguments(parser: ArgumentParser) -> None:
         help="full: with the source; short: file:line:col: code message; json",
     )
     parser.add_argument(
+        "--model-config-name",
+        metavar="NAME",
+        help="of a Triton repository: check `configs/NAME.pbtxt` where a model has it",
+    )
+    parser.add_argument(
         "--batch",
         action="store_true",
         help="run the models of one file, and compare rows alone with rows in batches and padded",
@@ -34,13 +42,51 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
-    from ..compiler import check
-
     if arguments.batch:
         return _compare(arguments, console)
     if arguments.sample:
         raise UsageError("--sample is what `--batch` compares with")
-    paths = _files.sources(arguments.paths)
+    folders = [path for path in map(Path, arguments.paths) if _files.is_repository(path)]
+    others = [text for text in arguments.paths if Path(text) not in folders]
+    with_sources = [str(path) for path in folders if any(path.glob("*.pipe"))]
+    found: list[Diagnostic] = []
+    checked: list[str] = []
+    if others or with_sources:
+        paths = _files.sources([*others, *with_sources])
+        found += _sources(paths)
+        checked.append(count(len(paths), "file"))
+    if folders:
+        models, mistakes = _repository(folders, arguments.model_config_name)
+        found += mistakes
+        checked.append(count(models, "model"))
+    elif arguments.model_config_name is not None:
+        raise UsageError("--model-config-name is for repositories of Triton models")
+    console.diagnostics(found, arguments.format)
+    errors = sum(one.severity is Severity.ERROR for one in found)
+    said = [count(errors, "mistake")] if errors else ["no mistakes"]
+    if len(found) > errors:
+        said.append(count(len(found) - errors, "warning"))
+    console.say(f"{' and '.join(checked)} checked: {', '.join(said)}")
+    return Exit.MISTAKES if errors else Exit.GOOD
+
+
+def _repository(
+    folders: Sequence[Path], config_name: str | None
+) -> tuple[int, tuple[Diagnostic, ...]]:
+    """Return how many models there are in repositories, and their mistakes."""
+    from ..triton import check, repository
+
+    try:
+        found = repository.read(folders, config_name)
+    except OSError as error:
+        raise UsageError(f"`{error.filename}` cannot be read: {error.strerror}") from error
+    return len(found.models), check.check(found)
+
+
+def _sources(paths: Sequence[Path]) -> list[Diagnostic]:
+    """Return the mistakes of sources, those of a file that several use once."""
+    from ..compiler import check
+
     found: list[Diagnostic] = []
     seen: set[tuple[object, ...]] = set()
     for path in paths:
@@ -57,13 +103,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             if key not in seen:
                 seen.add(key)
                 found.append(diagnostic)
-    console.diagnostics(found, arguments.format)
-    errors = sum(one.severity is Severity.ERROR for one in found)
-    said = [count(errors, "mistake")] if errors else ["no mistakes"]
-    if len(found) > errors:
-        said.append(count(len(found) - errors, "warning"))
-    console.say(f"{count(len(paths), 'file')} checked: {', '.join(said)}")
-    return Exit.MISTAKES if errors else Exit.GOOD
+    return found
 
 
 def _compare(arguments: Namespace, console: Console) -> Exit:
@@ -117,9 +157,10 @@ def count(number: int, what: str) -> str:
 
 COMMAND = Command(
     "check",
-    "find mistakes in .pipe files",
+    "find mistakes in .pipe files and Triton repositories",
     "Finds wrong names, types, shapes and schedules, all at once. Model files may be absent where "
-    "signatures\nare declared. A folder stands for all .pipe files in and below it.\n"
+    "signatures\nare declared. A folder stands for all .pipe files in and below it, or for all\n"
+    "models of a Triton repository, where it has a `*/config.pbtxt`; several are checked as one.\n"
     "With --batch the models of one file are run: do they give the same in batches as alone?",
     _arguments,
     _run,

@@ -113,13 +113,14 @@ def _complete_backend(config: Message, model: Model) -> None:
 
 def _named(config: Message) -> _Backend | None:
     """Return the backend that the configuration names, by the most exact of its words."""
-    for one in _BACKENDS:
+    possible = [one for one in _BACKENDS if config.backend in ("", one.name)]
+    for one in possible:
         if config.platform in one.platforms:
             return one
-    for one in _BACKENDS:
-        if config.backend in ("", one.name) and config.default_model_filename == one.file:
+    for one in possible:
+        if config.default_model_filename == one.file:
             return one
-    return next((one for one in _BACKENDS if config.backend == one.name), None)
+    return possible[0] if config.backend and possible else None
 
 
 def _found(config: Message, model: Model) -> _Backend | None:

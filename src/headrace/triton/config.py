@@ -10,7 +10,7 @@ from ..dsl.diagnostic import Diagnostic, Label, Severity
 from ..dsl.source import Source, Span
 from ..runtime.protocols.messages import ModelConfig
 from .config_fields import Unknown, check_fields
-from .config_text import Block, Field, Scalar, Value, read_tree, string
+from .config_text import Block, Field, Scalar, Value, key_of, read_tree
 
 Message: TypeAlias = Any  # Any: made at run time, pyright cannot know its fields
 
@@ -41,10 +41,10 @@ class Config:
         here, place = self.tree, Span(self.source, 0, 0)
         steps = list(path)
         while steps:
-            values = [(one, value) for one in here.named(str(steps.pop(0))) for value in one.values]
-            if steps and (chosen := _chosen(values, steps[0])) is not None:
-                steps.pop(0)
-                values = [chosen]
+            fields = here.named(str(steps.pop(0)))
+            values = [(one, value) for one in fields for value in one.values]
+            if steps and (isinstance(steps[0], int) or _is_map(values)):
+                values = _chosen(values, steps.pop(0))
             if not values:
                 break
             owner, value = values[0]
@@ -61,26 +61,15 @@ def _named(owner: Field, value: Block) -> Span:
     return Span(value.place.source, value.place.start, value.place.start + 1)
 
 
-def _chosen(values: list[tuple[Field, Value]], key: str | int) -> tuple[Field, Value] | None:
-    """Return the element of a number, or the entry of a map with a key."""
+def _chosen(values: list[tuple[Field, Value]], key: str | int) -> list[tuple[Field, Value]]:
+    """Return the element of a number, or the entry of a map with a key, if it is there."""
     if isinstance(key, int) and not _is_map(values):
-        return values[key] if key < len(values) else None
-    return next((one for one in values if _key(one[1]) == str(key)), None)
+        return values[key : key + 1]
+    return [one for one in values if key_of(one[1]) == str(key)]
 
 
 def _is_map(values: list[tuple[Field, Value]]) -> bool:
-    return any(_key(value) is not None for _, value in values)
-
-
-def _key(value: Value) -> str | None:
-    """Return the key of an entry of a map as text."""
-    if isinstance(value, Scalar):
-        return None
-    for one in value.named("key"):
-        for key in one.values:
-            if isinstance(key, Scalar):
-                return string(key)
-    return None
+    return any(key_of(value) is not None for _, value in values)
 
 
 def read_config(source: Source) -> Config:

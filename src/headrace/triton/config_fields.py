@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 
 from ..dsl.diagnostic import Diagnostic, Label, Severity
 from ..dsl.nearest import nearest
-from .config_text import Block, Field, Scalar, Value
+from .config_text import Block, Field, Scalar, Value, key_of
 
 _NO_FIELD, _NO_VALUE = "HR603", "HR604"
 
@@ -57,8 +57,15 @@ def _check_block(block: Block, descriptor: Descriptor, path: Place, found: Field
         for value in one.values:
             number = counts.get(one.name, 0)
             counts[one.name] = number + 1
-            here = (*path, one.name, number) if repeated else (*path, one.name)
+            element = _key(value, kind) or number
+            here = (*path, one.name, element) if repeated else (*path, one.name)
             _check_value(one, value, kind, here, found)
+
+
+def _key(value: Value, kind: FieldDescriptor) -> str | None:
+    """Return the key of an entry of a map, as text."""
+    of_a_map = kind.message_type is not None and kind.message_type.GetOptions().map_entry
+    return key_of(value) if of_a_map else None
 
 
 def _check_value(

@@ -43,18 +43,13 @@ Value: TypeAlias = Scalar | Block
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`name: value`; several values where they are written as a list."""
+    """`name: value`; several values where they are written as a list; `whole` is all of it."""
 
     name: str
     place: Span
     values: tuple[Value, ...]
     listed: bool
-
-    @property
-    def whole(self) -> Span:
-        """From the name to the end of the last value."""
-        end = self.values[-1].place.end if self.values else self.place.end
-        return Span(self.place.source, self.place.start, end)
+    whole: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +83,10 @@ _TOKEN = re.compile(
     |(?P<mark>[][{}<>:;,.\-/])
     |(?P<other>.)""",
     re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(
+    r"""\\(?:[abfnrtv\\'"\n]|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(?P<bad>.))""",
+    re.DOTALL,
 )
 _CLOSING = {"{": "}", "<": ">"}
 _SYNTAX, _PLACEHOLDER = "HR601", "HR602"
@@ -160,9 +159,11 @@ class _Reader:
             token = self._peek()
         elif token.text not in ("{", "<") and not self._is_list_of_blocks():
             raise self._wrong(token, f"`:` is missing behind `{name.text}`", "", None)
-        if token.text == "[":
-            return Field(name.text, name.place, self._list(self._next()), True)
-        return Field(name.text, name.place, (self._value(),), False)
+        listed = token.text == "["
+        values = self._list(self._next()) if listed else (self._value(),)
+        end = self._tokens[self._at - 1].place.end
+        whole = Span(self._source, name.place.start, end)
+        return Field(name.text, name.place, values, listed, whole)
 
     def _list(self, opening: _Token) -> tuple[Value, ...]:
         values: list[Value] = []
@@ -191,8 +192,10 @@ class _Reader:
                     return Scalar(Span(self._source, token.place.start, last.place.end))
             case "string":
                 last = token
+                self._check_escapes(token)
                 while self._peek().kind == "string":
                     last = self._next()
+                    self._check_escapes(last)
                 return Scalar(Span(self._source, token.place.start, last.place.end))
             case "hole":
                 self._hole(token)
@@ -204,6 +207,16 @@ class _Reader:
             case _:
                 pass
         raise self._wrong(token, "a value is wanted", _unexpected(token), None)
+
+    def _check_escapes(self, token: _Token) -> None:
+        for escape in _ESCAPE.finditer(token.text):
+            if escape["bad"] is not None:
+                start = token.place.start + escape.start()
+                place = Span(self._source, start, start + 2)
+                help = "a backslash is written as two"
+                raise _Mistake(
+                    Diagnostic(_SYNTAX, f"`{place.text}` is no escape", Label(place), help=help)
+                )
 
     def _block(self, opening: _Token) -> Block:
         self._depth += 1
@@ -244,6 +257,14 @@ class _Reader:
 
 def _unexpected(token: _Token) -> str:
     return "the file ends here" if token.kind == "end" else f"found `{token.text}`"
+
+
+def key_of(value: Value) -> str | None:
+    """Return the key of an entry of a map as text; None of what is no entry."""
+    if isinstance(value, Scalar):
+        return None
+    keys = [key for one in value.named("key") for key in one.values if isinstance(key, Scalar)]
+    return string(keys[0]) if keys else None
 
 
 def string(value: Scalar) -> str:

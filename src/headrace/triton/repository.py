@@ -75,17 +75,6 @@ def read(folders: Path | Sequence[Path], config_name: str | None = None) -> Repo
     return Repository(paths, tuple(models))
 
 
-def looks_like_one(folder: Path) -> bool:
-    """Whether a folder has configurations where a repository has them."""
-    if not folder.is_dir():
-        return False
-    return any(
-        (entry / CONFIG).is_file() or any((entry / CONFIGS).glob("*.pbtxt"))
-        for entry in folder.iterdir()
-        if entry.is_dir()
-    )
-
-
 def _model(folder: Path, config_name: str | None) -> Model:
     path = folder / CONFIG
     if config_name is not None and (named := folder / CONFIGS / f"{config_name}.pbtxt").is_file():

@@ -32,14 +32,12 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         )
     elif config.platform and PLATFORMS.get(config.platform) != config.backend:
         platforms = [one for one, backend in PLATFORMS.items() if backend == config.backend]
-        yield subject.error(
-            _CODE,
-            f"`{config.platform}` is no platform of the backend `{config.backend}`",
-            "platform",
-            help=f"leave out `platform`, or write {listed(platforms)}"
-            if platforms
-            else "leave out `platform`",
-        )
+        message = f"`{config.platform}` is no platform of the backend `{config.backend}`"
+        if platforms:
+            help = f"leave out `platform`, or write {listed(platforms)}"
+            yield subject.error(_CODE, message, "platform", help=help)
+        else:  # a backend that has no platforms
+            yield subject.warning(_CODE, message, "platform", help="leave out `platform`")
 
 
 def _none(subject: Subject) -> Diagnostic:

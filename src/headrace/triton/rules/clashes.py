@@ -37,15 +37,16 @@ def _compare(subject: Subject, name: str, first: End, other: End) -> Iterator[Di
     elif _match(first.full_dims, other.full_dims):
         return
     elif _match(first.dims, other.dims):
-        batching, plain = (first, other) if _takes_batches(first) else (other, first)
-        yield subject.error(
-            _BATCHES,
-            f"`{name}` has a batch axis for {batching.said}, but none for {plain.said}",
-            *other.path,
-            others=labels,
-            notes=(f"all axes are {dims_text(first.full_dims)} and {dims_text(other.full_dims)}",),
-            help="write `max_batch_size` for both, or the batch axis in the `dims` of the other",
-        )
+        # A single row goes through: a batch axis of 1 is left out or put in on the way.
+        plain = [end for end in (first, other) if end.model.config.max_batch_size == 0]
+        if subject.config.max_batch_size > 1 and plain:
+            yield subject.warning(
+                _BATCHES,
+                f"batches of more than one row do not go through {plain[0].said}",
+                *plain[0].path,
+                said=f"`{plain[0].model.name}` takes one item, of {dims_text(plain[0].dims)}",
+                help="write `max_batch_size` for it, or the batch axis in its `dims`",
+            )
     else:
         yield subject.error(
             _SIZES,
@@ -65,7 +66,7 @@ def _origin(end: End) -> tuple[Label, ...]:
         for i, one in enumerate(getattr(end.model.config, side)):
             if one is end.tensor or one == end.tensor:
                 span = end.model.place(side, i, "name")
-                return (Label(span, "said here"),) if span.end > span.start else ()
+                return (Label(span, "declared here"),) if span.end > span.start else ()
     return ()
 
 
@@ -76,10 +77,6 @@ def _type(end: End) -> str:
 def _sizes(end: End) -> str:
     batch = end.model.config.max_batch_size
     return f"{dims_text(end.dims)} in batches" if batch > 0 else dims_text(end.dims)
-
-
-def _takes_batches(end: End) -> bool:
-    return end.model.config.max_batch_size > 0
 
 
 def _match(left: tuple[int, ...], right: tuple[int, ...]) -> bool:

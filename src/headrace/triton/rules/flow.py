@@ -28,7 +28,7 @@ def _made(subject: Subject, tensor: Tensor, found: dict[str, Tensor]) -> Iterato
             f"nothing makes `{tensor.name}`",
             *reader.path,
             said=f"read as {reader.said}" if reader.step is not None else "an output",
-            help=meant(tensor.name, names, "made are"),
+            help=meant(tensor.name, names, "there are"),
         )
     for other in tensor.makers[1:]:
         first = tensor.makers[0]

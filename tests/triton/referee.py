@@ -1,0 +1,120 @@
+"""The tritonserver of nvidia-pytriton, which says what is right: its Python backend, and ensembles.
+
+It is started once on an empty repository and told to load and unload what a case writes there.
+"""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PYTHON = Path("/opt/peers/pytriton/bin/python")
+_LONGEST = 60.0  # seconds that anything may take
+
+
+@dataclass(frozen=True, slots=True)
+class Referee:
+    """A server whose repository is `folder`."""
+
+    address: str
+    grpc: str
+    folder: Path
+    log: Path
+
+    def ask(self, path: str, body: object = None) -> tuple[int, Any]:  # Any: JSON
+        """Return the status and the answer."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://{self.address}/v2/{path}", data)
+        try:
+            with urllib.request.urlopen(request, timeout=_LONGEST) as answer:
+                return answer.status, json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"{}")
+
+    def load(self, name: str) -> str:
+        """Load a model; returns why it is refused, and nothing if it is not."""
+        before = self.log.stat().st_size
+        status, answer = self.ask(f"repository/models/{name}/load", {})
+        if status == 200:
+            return ""
+        said = self.log.read_bytes()[before:].decode()  # what the answer leaves out
+        return "\n".join([answer["error"], *re.findall(r"^E.*?\] (.*)$", said, re.MULTILINE)])
+
+    def clear(self, names: Sequence[str]) -> None:
+        """Unload models, wait until they are gone, and remove their folders."""
+        for name in names:
+            self.ask(f"repository/models/{name}/unload", {})
+        last = time.monotonic() + _LONGEST
+        while any(
+            one["name"] in names and one.get("state") not in (None, "UNAVAILABLE")
+            for one in self.ask("repository/index", {})[1]
+        ):
+            assert time.monotonic() < last
+            time.sleep(0.02)
+        for entry in self.folder.iterdir():
+            shutil.rmtree(entry)
+
+
+@contextmanager
+def refereeing(folder: Path) -> Generator[Referee, None, None]:
+    """Start the server; it keeps what it needs in `folder`."""
+    asked = "import pytriton, sys; print(pytriton.__path__[0], '%d.%d' % sys.version_info[:2])"
+    told = subprocess.run([PYTHON, "-c", asked], check=True, capture_output=True, text=True)
+    package, minor = told.stdout.split()
+    home = Path(package) / "tritonserver"
+    backend = folder / "backends" / "python"
+    backend.mkdir(parents=True)
+    stub = home / "python_backend_stubs" / minor / "triton_python_backend_stub"
+    for file in (*(home / "backends" / "python").iterdir(), stub):
+        (backend / file.name).symlink_to(file)
+    models = folder / "models"
+    models.mkdir()
+    http, grpc = _free_port(), _free_port()
+    command = [home / "bin" / "tritonserver", f"--model-repository={models}"]
+    command += ["--model-control-mode=explicit", f"--backend-directory={backend.parent}"]
+    command += [f"--http-port={http}", f"--grpc-port={grpc}", "--allow-metrics=false"]
+    command += ["--http-address=127.0.0.1", "--grpc-address=127.0.0.1"]
+    command += [f"--cache-directory={home / 'caches'}", "--cache-config=local,size=1048576"]
+    path = f"{PYTHON.parent}:{os.environ['PATH']}"
+    packages = Path(package).parent
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(packages)}
+    environment["LD_LIBRARY_PATH"] = str(packages / "nvidia_pytriton.libs")
+    log = folder / "log"
+    with (
+        log.open("w") as out,
+        subprocess.Popen(command, stdout=out, stderr=out, env=environment) as process,
+    ):
+        try:
+            referee = Referee(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", models, log)
+            _wait(referee, process)
+            yield referee
+        finally:
+            process.terminate()
+            process.wait(_LONGEST)
+
+
+def _wait(referee: Referee, process: subprocess.Popen[bytes]) -> None:
+    last = time.monotonic() + _LONGEST
+    while time.monotonic() < last:
+        assert process.poll() is None, referee.log.read_text()
+        try:
+            if referee.ask("health/live")[0] == 200:
+                return
+        except OSError:
+            time.sleep(0.05)
+    raise TimeoutError(referee.log.read_text())
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
