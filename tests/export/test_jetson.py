@@ -105,7 +105,7 @@ def test_every_version_has_a_wheel_for_the_board(jetpack: str, tmp_path: Path) -
     command += [f"--python-version={release.python}", "--platform=manylinux2014_aarch64"]
     command += [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(17, release.glibc + 1)]
     command += ["--requirement", str(tmp_path / "constraints.txt")]
-    if release.python != "%d.%d" % sys.version_info[:2]:
+    if release.python != f"{sys.version_info.major}.{sys.version_info.minor}":
         command.append("--ignore-requires-python")  # pip holds it to the Python that runs it, too
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if "Failed to establish a new connection" in done.stderr:
