@@ -9,12 +9,11 @@ cannot be loaded changes nothing but what `index` tells.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
 
 from ...compiler.plan import Plan
 from ...compiler.plan_file import plan_hash
@@ -32,17 +31,17 @@ from .routes import AppTable, routes_of
 from .shadow import ShadowCounts, ShadowTally
 from .shares import check_shares
 from .state import Entry, LoadFailed, State, Unknown, said
-from .version import Candidate, Version, changed, served_of, warm_up
-
-Find: TypeAlias = Callable[[str], Mapping[int, Candidate]]
-"""Returns the versions of an app that are there to be loaded, by their numbers."""
-
-Configure: TypeAlias = Callable[[str, str], Mapping[int, Candidate]]
-"""Returns the versions of an app by a configuration in JSON, in place of its own; raises
-ValueError where it is none."""
-
-Change: TypeAlias = Callable[[Plan], Plan]
-"""Makes the plan that is to be loaded of the one that was found; raises ValueError."""
+from .version import (
+    Candidate,
+    Change,
+    Configure,
+    Find,
+    Version,
+    changed,
+    served_of,
+    warm_up,
+    when_all_closed,
+)
 
 _LOADERS = 4
 
@@ -57,11 +56,12 @@ class Repository:
         policies: Mapping[str, Policy] = MappingProxyType({}),
         find: Find | None = None,
         configure: Configure | None = None,
+        strict: bool = False,
     ) -> None:
         """`config` is that of all engines. `policies` are by app, "" for those not named, which
         is the latest version otherwise. `find` serves `load` without a plan, `configure` with
-        a configuration beside it."""
-        self.configure = configure
+        a configuration beside it. A `strict` one is not ready while an app could not be loaded."""
+        self.configure, self._strict = configure, strict
         config = config or EngineConfig()
         self.nested = nested_models(self, config.clock)
         self._config = replace(config, nested=self.nested)
@@ -155,7 +155,7 @@ class Repository:
             version.closed.add_done_callback(
                 partial(self._unloaded, known, version.number, version.hash)
             )
-        return _when_all_closed(going)
+        return when_all_closed(going)
 
     def weights(self, app: str, shares: Mapping[int, float]) -> None:
         """Give versions their parts of the requests that ask for none, from 0 to 1; the newest one
@@ -201,10 +201,15 @@ class Repository:
         """Return why what is served cannot answer, each reason a sentence; none when all can."""
         with self._lock:
             live = self._live()
-        return tuple(
-            f"`{version.app}` version {version.number}: {reason}"
-            for version in live
-            for reason in version.engine.unready
+            tried = [one for app in self._apps.values() for one in app.tried.values()]
+        failed = [one for one in tried if self._strict and one.state is State.FAILED]
+        return (
+            *(f"`{one.app}` version {one.version} was not loaded" for one in failed),
+            *(
+                f"`{version.app}` version {version.number}: {reason}"
+                for version in live
+                for reason in version.engine.unready
+            ),
         )
 
     def totals(self) -> Totals:
@@ -322,10 +327,8 @@ class Repository:
         except Exception as error:
             self._tell(app, number, State.FAILED, said(error), digest)
             raise LoadFailed(app.name, number, error, stays=bool(app.live)) from error
-        return Version(
-            *(app.name, number, digest, engine, served, candidate.stamp, described),
-            candidate.needs,
-        )
+        known = (candidate.stamp, described, candidate.needs)
+        return Version(app.name, number, digest, engine, served, *known)
 
     def _unloaded(self, app: App, number: int, digest: str, _: "Future[None]") -> None:
         with self._lock:
@@ -394,21 +397,3 @@ class Repository:
             policy = self._policies.get(name, self._policies.get("", Latest()))
             self._apps[name] = App(name, policy)
         return self._apps[name]
-
-
-def _when_all_closed(versions: list[Version]) -> "Future[None]":
-    """Return a future that is done when these are closed."""
-    done: Future[None] = Future()
-    left, lock = len(versions), threading.Lock()
-
-    def one_less(_: "Future[None]") -> None:
-        nonlocal left
-        with lock:
-            left -= 1
-            last = left == 0
-        if last:
-            done.set_result(None)
-
-    for version in versions:
-        version.closed.add_done_callback(one_less)
-    return done

@@ -1,9 +1,11 @@
 """A version of an app: a plan, loaded, and its pipelines as the wire knows them."""
 
+import threading
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypeAlias
 
 from ...compiler.plan import Plan
 from ..engine import Engine
@@ -24,6 +26,17 @@ class Candidate:
     stamp: Hashable = None
     describe: Callable[[], Mapping[str, Described]] = dict[str, Described]
     needs: tuple[str, ...] = ()
+
+
+Find: TypeAlias = Callable[[str], Mapping[int, Candidate]]
+"""Returns the versions of an app that are there to be loaded, by their numbers."""
+
+Configure: TypeAlias = Callable[[str, str], Mapping[int, Candidate]]
+"""Returns the versions of an app by a configuration in JSON, in place of its own; raises
+ValueError where it is none."""
+
+Change: TypeAlias = Callable[[Plan], Plan]
+"""Makes the plan that is to be loaded of the one that was found; raises ValueError."""
 
 
 def changed(candidate: Candidate, change: Callable[[Plan], Plan]) -> Candidate:
@@ -102,3 +115,21 @@ def warm_up(served: Mapping[str, Served]) -> None:
     for one in served.values():
         for inputs in () if one.model.described is None else one.model.described.warmups:
             one.engine.rehearse(one.prepared, inputs)
+
+
+def when_all_closed(versions: list[Version]) -> "Future[None]":
+    """Return a future that is done when these are closed."""
+    done: Future[None] = Future()
+    left, lock = len(versions), threading.Lock()
+
+    def one_less(_: "Future[None]") -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            last = left == 0
+        if last:
+            done.set_result(None)
+
+    for version in versions:
+        version.closed.add_done_callback(one_less)
+    return done

@@ -1,7 +1,7 @@
 """The options of a tritonserver, for `headrace run --model-repository DIR`: read as it reads them,
 and turned into ours. What has no effect here is told; what would change answers is refused."""
 
-from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +27,19 @@ _WITHOUT_EFFECT: Final = (
     *("enable-peer-access", "reuse-http-port", "reuse-grpc-port", "cuda-graphs", "log-info"),
 )
 """Options of how a tritonserver works inside, or of what is told otherwise here."""
+
+_TOKENS: Final = "`--tokens FILE` says who may do what"
+_TLS: Final = "see --tls-certificate, --tls-key and --tls-client-authority"
+_REFUSED: Final[Mapping[str, str]] = {
+    "http-restricted-api": _TOKENS,
+    "grpc-restricted-protocol": _TOKENS,
+    "model-namespacing": "names of models are their own; rename those that are equal",
+    "grpc-use-ssl": _TLS,
+    "grpc-use-ssl-mutual": _TLS,
+    "allow-sagemaker": "clients speak HTTP or gRPC",
+    "allow-vertex-ai": "clients speak HTTP or gRPC",
+}
+"""Options that would change who gets which answer."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -73,8 +86,35 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument("--exit-timeout-secs", type=int, metavar="SECONDS", help="as --grace")
     group.add_argument("--log-verbose", type=int, default=0, metavar="LEVEL")
     group.add_argument("--id", metavar="NAME", help="as --name")
+    group.add_argument(
+        "--trace-config",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="[MODE,]NAME=VALUE",
+        help="file, rate and level of triton, url of opentelemetry",
+    )
+    for one in ("http", "grpc"):
+        group.add_argument(
+            f"--{one}-header-forward-pattern", metavar="PATTERN", help="as --forward-headers"
+        )
+    for one in _REFUSED:
+        group.add_argument(f"--{one}", action=_Refused, nargs="?", default=SUPPRESS, help=SUPPRESS)
     for one in _WITHOUT_EFFECT:
-        group.add_argument(f"--{one}", action=_Ignored, nargs="?", help="taken, and without effect")
+        what = "taken, and without effect"
+        group.add_argument(f"--{one}", action=_Ignored, nargs="?", default=SUPPRESS, help=what)
+
+
+class _Refused(Action):
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,  # noqa: ARG002
+        values: object,  # noqa: ARG002
+        option_string: str | None = None,
+    ) -> None:
+        name = (option_string or "").removeprefix("--")
+        parser.error(f"--{name} is not served: {_REFUSED[name]}")
 
 
 class _Ignored(Action):
@@ -110,6 +150,8 @@ def adopt(arguments: Namespace, console: Console) -> None:
     arguments.name = arguments.id or arguments.name
     if arguments.log_verbose > 0:
         arguments.log_level = "info"
+    _adopt_tracing(arguments)
+    _adopt_headers(arguments)
     hosts = {
         host
         for one in ("http", "grpc", "metrics")
@@ -121,6 +163,38 @@ def adopt(arguments: Namespace, console: Console) -> None:
     for one in ("http", "grpc", "metrics"):
         if not getattr(arguments, f"allow_{one}"):
             setattr(arguments, f"{one}_port", None)
+
+
+def _adopt_tracing(arguments: Namespace) -> None:
+    """Read `triton,file=FILE`, `rate=1000`, `opentelemetry,url=URL`; the last of each counts."""
+    said = dict(arguments.trace_config)
+    if said.get("level", "").upper() == "OFF":
+        return
+    if "file" in said:
+        arguments.trace_file = Path(said["file"])
+    if "url" in said:
+        arguments.otel = said["url"]
+    if "rate" in said:
+        if not said["rate"].isdigit() or int(said["rate"]) == 0:
+            raise UsageError(f"--trace-config: one of `{said['rate']}` requests cannot be traced")
+        arguments.trace_rate = 1 / int(said["rate"])
+
+
+def _adopt_headers(arguments: Namespace) -> None:
+    patterns = {
+        pattern
+        for one in ("http", "grpc")
+        if (pattern := getattr(arguments, f"{one}_header_forward_pattern")) is not None
+    }
+    if len(patterns) > 1:
+        raise UsageError("headers are forwarded by one pattern over both protocols")
+    for pattern in patterns:
+        from ..runtime.protocols.forwarding import read_pattern
+
+        try:
+            arguments.forward_headers = read_pattern(pattern)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
 
 
 def finder(arguments: Namespace, console: Console) -> "Callable[..., Apps]":
@@ -191,6 +265,17 @@ def _flag(text: str) -> bool:
     if text.lower() in ("false", "0", "off", "no"):
         return False
     raise ArgumentTypeError(f"`{text}` is neither true nor false")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    """Read `NAME=VALUE`, or with the mode that it is of in front."""
+    mode, comma, setting = text.rpartition(",")
+    name, equals, value = setting.partition("=")
+    known = {"": ("mode", "file", "rate", "level", "count", "log-frequency", "url")}
+    known |= dict.fromkeys(("triton", "opentelemetry"), known[""])
+    if not equals or (comma and not mode) or name not in known.get(mode, ()):
+        raise ArgumentTypeError(f"`{text}` is no setting of tracing")
+    return name, value
 
 
 def _cache(text: str) -> int:

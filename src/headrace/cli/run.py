@@ -235,6 +235,7 @@ def _repository(
         policies=policies,
         find=lambda app: keeper.candidates(app),
         configure=_triton.configure(find) if arguments.model_repository else None,
+        strict=bool(arguments.model_repository) and arguments.strict_readiness,
     )
     shares: dict[str, dict[int, float]] = {}
     for canary in arguments.canary:
