@@ -1,8 +1,14 @@
-"""The future that `submit` returns."""
+"""The future that `submit` returns.
+
+A Future of the standard library makes a lock and a condition for whoever may wait for it. Of many
+requests under way few are waited for: most are answered by then. So the condition is made when
+somebody asks for it, and none is once the answer is there.
+"""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from threading import Condition
+from typing import Final, Generic, TypeVar
 
 from ..stdlib.op import Item
 from .request import Fault
@@ -10,6 +16,9 @@ from .streams import gathered
 from .task import Task
 
 Result = TypeVar("Result")
+
+_PENDING: Final = "PENDING"
+_FINISHED: Final = "FINISHED"  # states as `concurrent.futures` calls them, which looks for them
 
 
 class Pending(Future[Result], Generic[Result]):
@@ -24,7 +33,9 @@ class Pending(Future[Result], Generic[Result]):
     ) -> None:
         """`make` turns the results by name into what the caller waits for; `wait` is told that he
         waits now, for so long at most, and may let him run it himself."""
-        super().__init__()
+        # as the base class begins, whose __init__ would make the condition
+        self._state, self._result, self._exception = _PENDING, None, None
+        self._waiters, self._done_callbacks = [], []
         self._make, self._drop, self._wait = make, drop, wait
         self._names: Sequence[str] | None = None
         self._emitted: list[dict[str, Item]] = []
@@ -34,7 +45,22 @@ class Pending(Future[Result], Generic[Result]):
         """Take what a stream emits: each of these results is the list of that."""
         self._names = names
 
+    @property
+    def _condition(self) -> Condition:  # pyright: ignore[reportIncompatibleVariableOverride] made late
+        made = self.__dict__.get("_made") or self._claim(Condition())
+        if isinstance(made, Condition):
+            return made
+        self._state = _FINISHED  # as who answers is about to say; the answer is there
+        return self.__dict__.setdefault("_made_late", Condition())
+
+    def _claim(self, made: Condition | str) -> Condition | str:
+        """Return what whoever came first has put here: a condition to be told, or that the answer
+        is there without one."""
+        return self.__dict__.setdefault("_made", made)
+
     def result(self, timeout: float | None = None) -> Result:
+        if self._state == _FINISHED and self._exception is None:
+            return self._result  # pyright: ignore[reportReturnType] it is there
         if (task := self.task) is not None:
             self._wait(task, timeout)
         return super().result(timeout)
@@ -64,7 +90,11 @@ class Pending(Future[Result], Generic[Result]):
         self.task = None
         if self._names is not None:
             outputs = gathered(self._names, self._emitted)
-        self.set_result(self._make(outputs))
+        self._result = self._make(outputs)
+        if self._claim(_FINISHED) is _FINISHED:
+            self._state = _FINISHED
+        else:
+            self.set_result(self._result)
 
     def fail(self, fault: Fault) -> None:
         """Resolve the future with a fault."""
