@@ -24,7 +24,7 @@ from .protocols.models import Model, unknown_model
 from .protocols.names import shown
 from .regions import Regions
 from .repository.repository import Repository
-from .repository.route import Served
+from .repository.route import Route, Served
 from .request import Code, EngineClosed, Fault, Request, Response
 from .streams import Stream
 from .uploads import Uploads
@@ -49,6 +49,8 @@ class Service:
         lower-case names match `forwarded` are parameters of a request. An `observer` records some
         of them."""
         self.observer = observer
+        self.now = repository.now
+        """Returns the time on the engines' clock, which deadlines are told on."""
         self._begin = _begin if observer is None else partial(observer.begin, _begin)
         self.repository, self.limits, self.policy = repository, limits, policy
         self.uploads = Uploads(limits.uploads)
@@ -140,10 +142,6 @@ class Service:
         if served is not None:
             served.engine.count_refused(served.prepared, error)
 
-    def now(self) -> float:
-        """Return the time on the engines' clock, which deadlines are told on."""
-        return self.repository.now()
-
     def begin(
         self, model: Model, request: Request, version: str = ""
     ) -> "tuple[Model, Mapping[str, Item] | Future[Response]]":
@@ -159,12 +157,10 @@ class Service:
             )
             self.count_refused(model, fault)
             raise fault
-        chosen, outcome = self._with_chosen(model.name, version, request, self._begin)
-        route = self.repository.routes.get(model.name)
-        if route is not None and route.shadows:
-            for shadow in route.shadows:
-                if shadow.version != chosen.model.version and shadow.watches(request):
-                    shadow.show(request, outcome)
+        route, chosen, outcome = self._with_chosen(model.name, version, request, self._begin)
+        for shadow in route.shadows:
+            if shadow.version != chosen.model.version and shadow.watches(request):
+                shadow.show(request, outcome)
         return chosen.model, outcome
 
     def open(
@@ -192,11 +188,11 @@ class Service:
                 request=request,
             )
 
-        return self._with_chosen(model.name, version, request, lambda chosen, _: start(chosen))[1]
+        return self._with_chosen(model.name, version, request, lambda chosen, _: start(chosen))[2]
 
     def _with_chosen(
         self, name: str, version: str, request: Request, start: "Start[Started]"
-    ) -> "tuple[Served, Started]":
+    ) -> "tuple[Route, Served, Started]":
         """Start a request where it is routed; anew when that engine was closed in between."""
         tried: Served | None = None
         while True:
@@ -217,7 +213,7 @@ class Service:
             if sequence is not None and sequence.start and not route.simple:
                 for other in route.others(chosen):
                     other.forget(sequence)
-            return chosen, started
+            return route, chosen, started
 
 
 Started = TypeVar("Started")

@@ -40,7 +40,8 @@ class Served:
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
     """`versions` by what the wire calls them; `main` answers what no part of `parts` (up to which
-    position, who) does. `finishing` are draining, and keep sequences that still live."""
+    position, who) does. `finishing` are draining, and keep sequences that still live. It is
+    `simple` where there is nothing to decide but by the version asked for."""
 
     versions: Mapping[str, Served]
     main: Served | None
@@ -48,11 +49,11 @@ class Route:
     finishing: tuple[Served, ...] = ()
     shadows: tuple[Shadow, ...] = ()
     turns: "count[int]" = field(default_factory=count)
+    simple: bool = field(init=False)
 
-    @property
-    def simple(self) -> bool:
-        """Whether there is nothing to decide but by the version asked for."""
-        return not self.parts and not self.finishing and len(self.versions) == 1
+    def __post_init__(self) -> None:
+        simple = not self.parts and not self.finishing and len(self.versions) == 1
+        object.__setattr__(self, "simple", simple)
 
     def known(self, version: str) -> Served | None:
         """Return who knows how requests to a version look; for some that is all that is left."""
