@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from ..dsl.diagnostic import Diagnostic, Label, Severity
 from . import rules
 from .complete import Defaults, complete
-from .ensemble import is_decoupled
+from .ensemble import settle_decoupled
 from .repository import Model, Repository
 from .subject import Others, Rule, Subject
 
@@ -63,9 +63,7 @@ def subjects(repository: Repository, defaults: Defaults | None = None) -> Others
     good = [one for one in repository.models if one.config.good]
     others = Others(broken=frozenset({one.name for one in repository.models if one not in good}))
     others.subjects = tuple(Subject(one, complete(one, defaults), others) for one in good)
-    for one in others:
-        if one.is_ensemble:
-            one.config.model_transaction_policy.decoupled = is_decoupled(one)
+    settle_decoupled(others)
     return others
 
 

@@ -186,7 +186,9 @@ def _normalize(config: Message) -> None:
                 batching.oldest.preferred_batch_size.extend(largest)
         case _:
             pass
-    if not config.HasField("ensemble_scheduling"):
+    if config.HasField("ensemble_scheduling"):
+        config.model_transaction_policy.SetInParent()  # `settle_decoupled` knows the members
+    else:
         for name in ("input_pinned_memory", "output_pinned_memory"):
             if not config.optimization.HasField(name):
                 getattr(config.optimization, name).enable = True

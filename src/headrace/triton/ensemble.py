@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from ..dsl.source import Span
 from .config import Message
-from .subject import Subject
+from .subject import Others, Subject
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -85,6 +85,13 @@ def is_decoupled(subject: Subject) -> bool:
                 members[step.model.name] = step.model
                 waiting.append(step.model)
     return any(one.config.model_transaction_policy.decoupled for one in members.values())
+
+
+def settle_decoupled(others: Others) -> None:
+    """Write into the configuration of each ensemble whether its requests have several answers."""
+    for one in others:
+        if one.is_ensemble:
+            one.config.model_transaction_policy.decoupled = is_decoupled(one)
 
 
 def tensors(subject: Subject) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from ..runtime.protocols.models import Described
 from ..runtime.repository.version import Candidate
 from .check import check
 from .complete import Defaults, complete, served
+from .ensemble import settle_decoupled
 from .own_completion import OwnCompletions
 from .repository import Model, Repository, read
 from .subject import Others, Subject
@@ -90,6 +91,7 @@ def subjects_of(
     if options.completes:
         configs = [(one, own.complete(one, config)) for one, config in configs]
     others.subjects = tuple(Subject(one, config, others) for one, config in configs)
+    settle_decoupled(others)
     return others.subjects
 
 
