@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli import main
-from headrace.cli.main import COMMANDS
+from headrace.cli.main import COMMANDS, command_of
 from headrace.compiler import check
 from headrace.dsl.diagnostic import Severity
 from headrace.dsl.parse import parse
@@ -162,7 +162,7 @@ def test_the_words_of_commands_are_understood(block: Block, line: str) -> None:
     _, name, *words = shlex.split(line, comments=True)
     assert name in COMMANDS, str(block)
     parser = ArgumentParser(exit_on_error=False)
-    importlib.import_module(f"headrace.cli.{name}").COMMAND.arguments(parser)
+    command_of(name).arguments(parser)
     parser.parse_intermixed_args(words)
 
 
@@ -170,7 +170,7 @@ def test_every_option_is_in_the_documentation() -> None:
     text = (ROOT / "docs" / "cli.md").read_text("utf-8")
     for name in COMMANDS:
         parser = ArgumentParser(add_help=False)
-        importlib.import_module(f"headrace.cli.{name}").COMMAND.arguments(parser)
+        command_of(name).arguments(parser)
         section = text.partition(f"\n## headrace {name}\n")[2].partition("\n## ")[0]
         assert section, name
         options = {o for action in parser._actions for o in action.option_strings}

@@ -104,7 +104,7 @@ def _run(words: Sequence[str], console: Console) -> int:
         meant = nearest(first, COMMANDS)
         help = f"did you mean `headrace {meant}`?" if meant else f"there are {', '.join(COMMANDS)}"
         raise UsageError(f"there is no command `{first}`", help)
-    command = _command(first)
+    command = command_of(first)
     parser = _Parser(
         prog=f"headrace {command.name}",
         description=command.text,
@@ -116,7 +116,7 @@ def _run(words: Sequence[str], console: Console) -> int:
 
 
 def _help() -> str:
-    lines = [f"  {name:9} {_command(name).summary}" for name in COMMANDS]
+    lines = [f"  {name:9} {command_of(name).summary}" for name in COMMANDS]
     return "\n".join(
         [
             "usage: headrace COMMAND ...\n",
@@ -128,7 +128,8 @@ def _help() -> str:
     )
 
 
-def _command(name: str) -> Command:
+def command_of(name: str) -> Command:
+    """Return a command by its name."""
     module = f"{name}_" if iskeyword(name) else name
     return import_module(f".{module}", __package__).COMMAND
 
