@@ -20,12 +20,21 @@ _OF_TENSORS = (
 
 
 def check_parameters(parameters: Parameters, limits: Limits) -> None:
-    """Raise RequestError where a request has too many, or those of a tensor."""
+    """Raise RequestError where a request has too many or too large ones, or those of a tensor."""
+    if not parameters:
+        return
     if len(parameters) > limits.parameters:
         raise RequestError(f"more than {limits.parameters} parameters")
+    if sum(map(_length, parameters, parameters.values())) > limits.arguments:
+        raise RequestError(f"parameters of more than {limits.arguments} bytes")
     for name in _OF_TENSORS:
         if name in parameters:
             raise RequestError(f"parameter `{name}` belongs to an input or output")
+
+
+def _length(name: str, value: Value) -> int:
+    """Return about how many bytes a parameter takes in a request, no more than it does."""
+    return len(name) + (len(value) if isinstance(value, str) else 1)
 
 
 def boolean(value: Value, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import ml_dtypes
@@ -384,6 +385,21 @@ def test_parameters_of_tensors_are_refused_on_the_request(name: str) -> None:
     content = {"inputs": [json_input("x0", "FP32", [1], [1])], "parameters": {name: 1}}
     with pytest.raises(RequestError, match="belongs to an input or output"):
         decode_json(model, content)
+
+
+def test_parameters_that_are_too_large_together_are_refused_in_both_encodings() -> None:
+    model, limits = toy_model("echo_f32"), Limits(arguments=100)
+    for size, fits in ((40, True), (60, False)):
+        said = dict.fromkeys(("a", "b"), "x" * size)
+        asked = message(model, ("x0", "FP32", [1], bytes(4)))
+        for name, value in said.items():
+            asked.parameters[name].string_param = value
+        content = {"inputs": [json_input("x0", "FP32", [1], [1])], "parameters": said}
+        body = msgspec.json.encode(content)
+        with nullcontext() if fits else pytest.raises(RequestError, match="more than 100 bytes"):
+            decode_request(model, asked, limits, 10.0, None)
+        with nullcontext() if fits else pytest.raises(RequestError, match="more than 100 bytes"):
+            decode_body(model, body, None, limits, 0.0)
 
 
 def test_shared_memory_is_refused_in_both_encodings_where_there_is_none() -> None:
