@@ -40,7 +40,7 @@ class FunctionProcess(Process):
         )
         try:
             reply = self._channel.ask(Kind.LOAD, Message(values))
-            self._wait(hears=True)
+            self._wait(self._socket.fileno())
             self._channel.answer(reply, None)
         except WorkerError as error:
             raise StageError(str(error)) from error.__cause__
@@ -48,7 +48,7 @@ class FunctionProcess(Process):
             if not self.ended.is_set():
                 select.select([self._descriptor], [], [], _EXITS)
             self.kill()
-            self._wait(hears=False)
+            self._wait(None)
             self._lose(error, ending.LOADED)
 
     def call(self, arguments: Sequence[object]) -> object:

@@ -70,7 +70,7 @@ class Process:
 
     def watch(self) -> None:
         """Return when it has ended; until then log what it prints."""
-        self._wait(hears=False)
+        self._wait(None)
 
     def kill(self) -> None:
         """End it at once, unless it has ended."""
@@ -91,17 +91,17 @@ class Process:
         """Give back what belongs to a process that has ended and that nobody is asking."""
         self._socket.close()
 
-    def _wait(self, *, hears: bool) -> None:
-        """Log what it prints until it has ended; what it says, where that is heard, until it is
-        heard no more."""
+    def _wait(self, hears: int | None) -> None:
+        """Log what it prints until it has ended, or what it says by a descriptor, which `hear` is
+        called for, is heard no more."""
         if self.ended.is_set():
             return
         process, waiting = self._process, select.poll()
         pipes = {one.fileno(): i for i, one in enumerate((process.stdout, process.stderr)) if one}
         for descriptor in (*pipes, self._descriptor):
             waiting.register(descriptor, select.POLLIN)
-        if hears:
-            waiting.register(self._socket, select.POLLIN)
+        if hears is not None:
+            waiting.register(hears, select.POLLIN)
         while True:
             ready = {descriptor for descriptor, _ in waiting.poll()}
             for descriptor in ready & pipes.keys():
@@ -110,7 +110,7 @@ class Process:
                 if not content:
                     waiting.unregister(descriptor)
                     del pipes[descriptor]
-            if self._socket.fileno() in ready and not self.hear():
+            if hears in ready and not self.hear():
                 return
             if self._descriptor in ready:
                 self._reap(pipes)

@@ -90,8 +90,9 @@ def start(
     descriptor: int,
     threads: int | None,
     environment: Mapping[str, str] = MappingProxyType({}),
+    others: Sequence[int] = (),
 ) -> "subprocess.Popen[bytes]":
-    """Start an interpreter that knows a socket by its number.
+    """Start an interpreter that knows a socket by its number, and has `others` open too.
 
     It is no member of this one's group of processes: a Ctrl-C is not for it.
     """
@@ -101,7 +102,7 @@ def start(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        pass_fds=(descriptor,),
+        pass_fds=(descriptor, *others),
         start_new_session=True,
         env={**os.environ, **limits, **environment},
         bufsize=0,

@@ -3,9 +3,13 @@
 import itertools
 import json
 import logging
+import os
 import select
+import socket
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from ..isolation import ending
@@ -27,12 +31,20 @@ Header = dict[str, Any]  # Any: JSON
 
 
 class ModelProcess(Process):
-    """One `execute` at a time; what it answers may come later. The thread that keeps the process
-    hears it."""
+    """One `execute` at a time; what it answers may come later. Who asks takes what is said until
+    `execute` has returned, which saves a hop between threads; the thread that keeps the process
+    takes what is said while nobody asks, of which the worker tells it (`late`)."""
 
     def __init__(self, program: ModelProgram, calls: Calls) -> None:
-        super().__init__(program)
+        self._late = os.eventfd(0, os.EFD_CLOEXEC)
+        try:
+            super().__init__(replace(program, late=self._late))
+        except BaseException:
+            os.close(self._late)
+            raise
         self._model = program
+        self._talking = threading.Lock()  # whoever reads
+        self._asking = self._missed = self._watching = False
         self._link = Link(self._socket)
         self._calls = calls
         self._numbers = itertools.count(1)
@@ -70,13 +82,13 @@ class ModelProcess(Process):
         self._loading = None
         try:
             self._link.send(order)
-            self._wait(hears=True)
+            self._wait(self._socket.fileno())
         except OSError as error:
             self._lost = error
         said = self._loading
         if said is None:
             self.kill()
-            self._wait(hears=False)
+            self._wait(None)
             self._lose(self._lost or EOFError("the socket has ended"), ending.LOADED)
         if said["do"] == "failed":
             raise StageError(said["error"], detail=said["trace"])
@@ -87,20 +99,51 @@ class ModelProcess(Process):
         answers later."""
         run = cast("Run", arguments[0])
         header, chunks = self._order(run)
+        with self._lock:
+            self._asking = True
         try:
-            self._link.send(header, chunks)
-        except OSError as error:
-            self._close(run, None)
-            raise NotAsked from error
-        limit = self._model.timeout
-        if not run.done.wait(limit):
-            self.kill()
-            self.ended.wait(_END)
-            gone = StageGone(Code.DEADLINE, ending.late(limit))
-            self._close(run, gone)
-            raise gone
+            with self._talking:
+                try:
+                    self._link.send(header, chunks)
+                except OSError as error:
+                    self._close(run, None)
+                    raise NotAsked from error
+                self._listen_for(run)
+        finally:
+            with self._lock:
+                self._asking, missed, self._missed = False, self._missed, False
+            if missed:
+                self._drain()
+        run.done.wait()  # it is done, or the thread that keeps the process says how that has ended
         self.answers += 1
         return None
+
+    def _listen_for(self, run: Run) -> None:
+        """Take what is said until a run is done; raises StageGone when that takes too long."""
+        limit = self._model.timeout
+        due = None if limit is None else time.monotonic() + limit
+        while not run.done.is_set():
+            if due is not None and not _readable(self._socket, due - time.monotonic()):
+                self.kill()
+                self.ended.wait(_END)
+                gone = StageGone(Code.DEADLINE, ending.late(limit))
+                self._close(run, gone)
+                raise gone
+            if not self._listen():
+                return
+
+    def _drain(self) -> None:
+        """Take all that has been said, unless who asks takes it."""
+        with self._lock:
+            if self._asking:
+                self._missed = True
+                return
+            self._talking.acquire()  # which nobody holds for long who does not ask
+        try:
+            while _readable(self._socket, 0) and self._listen():
+                pass
+        finally:
+            self._talking.release()
 
     def _order(self, run: Run) -> tuple[Header, list[Any]]:  # Any: bytes of tensors
         chunks: list[Any] = []
@@ -118,6 +161,14 @@ class ModelProcess(Process):
         return {"do": "execute", "batch": number, "requests": requests}, chunks
 
     def hear(self) -> bool:
+        if not self._watching:
+            return self._listen()
+        os.eventfd_read(self._late)
+        self._drain()
+        return self._lost is None
+
+    def _listen(self) -> bool:
+        """Take one message; False when what was ordered is done, or it has ended."""
         try:
             header, content = self._link.receive()
             return self._take(header, Unpacking(content))
@@ -137,8 +188,9 @@ class ModelProcess(Process):
         return False
 
     def watch(self) -> None:
-        self._wait(hears=True)
-        self._wait(hears=False)
+        self._watching = True
+        self._wait(self._late)
+        self._wait(None)
         message = ending.died(self._process.returncode, ending.RAN)
         last = "\n".join(shown(line) for line in self._printed[1].last.splitlines())
         gone = StageGone(Code.FAILED, message, last)
@@ -151,6 +203,10 @@ class ModelProcess(Process):
             run[1].error = gone
             run[1].done.set()
         self._calls.end(self)
+
+    def close(self) -> None:
+        super().close()
+        os.close(self._late)
 
     def finish(self) -> None:
         try:
@@ -250,6 +306,13 @@ class ModelProcess(Process):
             one.responses.end(error)
         run.error = error
         run.done.set()
+
+
+def _readable(end: socket.socket, seconds: float) -> bool:
+    """Whether there is something to read, or the end, within so many seconds."""
+    waiting = select.poll()
+    waiting.register(end, select.POLLIN)
+    return seconds >= 0 and bool(waiting.poll(seconds * 1000))
 
 
 def told(one: Asked) -> Header:

@@ -16,7 +16,7 @@ if {cpus}: os.sched_setaffinity(0, {cpus})
 if {path}: sys.path[:] = {path}
 sys.path[:] = [one for one in sys.path if one] + [{worker!r}]
 from triton_python_backend_utils.serve import main
-main({socket}, {parent})
+main({socket}, {parent}, {late})
 """
 _WORKER: Final = str(Path(__file__).parent / "worker")
 
@@ -25,7 +25,8 @@ _WORKER: Final = str(Path(__file__).parent / "worker")
 class ModelProgram:
     """A worker of `stage`: the `file` of a model that is called `model`, with what `initialize` is
     given. With `completes` its configuration is asked first. `python` is an interpreter of its own
-    (None: this one), with `variables` of its environment."""
+    (None: this one), with `variables` of its environment. `late` is the descriptor of what it
+    counts up when it says something unasked."""
 
     stage: str
     model: str
@@ -39,12 +40,18 @@ class ModelProgram:
     timeout: float | None = None
     cpus: tuple[int, ...] = ()
     threads: int | None = None
+    late: int = -1
 
     def start(self, descriptor: int) -> "subprocess.Popen[bytes]":
         """Start a worker; it finds modules as its interpreter does."""
         path = [] if self.python else [str(one) for one in sys.path if one]
         code = _CODE.format(
-            cpus=self.cpus, path=path, worker=_WORKER, socket=descriptor, parent=os.getpid()
+            cpus=self.cpus,
+            path=path,
+            worker=_WORKER,
+            socket=descriptor,
+            parent=os.getpid(),
+            late=self.late,
         )
         command = [self.python or sys.executable, "-c", code, f"headrace worker of {self.stage}"]
-        return start(command, descriptor, self.threads, self.variables)
+        return start(command, descriptor, self.threads, self.variables, (self.late,))

@@ -5,20 +5,23 @@ whose it is. So a model that asks nothing costs no thread, and the thread that r
 its requests itself.
 """
 
-import select
+import os
 import threading
 from collections import deque
 
 from .link import Unpacking
 from .tensor import Tensor
 
+_ONE = (1).to_bytes(8, "little")
+
 
 class Engine:
     """What the functions of the module talk to; there is one in a worker."""
 
-    def __init__(self, end, link):
-        self._link, self._poll = link, select.poll()
-        self._poll.register(end, select.POLLIN)
+    def __init__(self, link, late):
+        self._link, self._late = link, late
+        self._sending = threading.Lock()
+        self._asked = True
         self._changed = threading.Condition()
         self._reading = False
         self._gone = None
@@ -28,19 +31,27 @@ class Engine:
         self._futures = {}
         self._listener = None
 
-    def send(self, header, chunks=()):
-        """Tell the engine something."""
-        self._link.send(header, chunks)
+    def send(self, header, chunks=(), last=False):
+        """Tell the engine something; `last` when it has what it has asked for, and listens no more
+        unless it is told that there is something to hear."""
+        with self._sending:
+            self._link.send(header, chunks)
+            if not self._asked:
+                os.write(self._late, _ONE)
+            elif last:
+                self._asked = False
 
     def order(self):
         """Return the next thing to do, which the main thread asks for; raises EOFError."""
         self._wait(lambda: self._orders)
+        with self._sending:
+            self._asked = True
         return self._orders.popleft()
 
     def ask(self, header, chunks=()):
         """Ask, and return the answer and its tensors."""
         call = self._call()
-        self._link.send({**header, "call": call}, chunks)
+        self.send({**header, "call": call}, chunks)
         self._wait(lambda: call in self._answers)
         return self._answers.pop(call)
 
@@ -52,7 +63,7 @@ class Engine:
             if self._listener is None:
                 self._listener = threading.Thread(target=self._listen, daemon=True)
                 self._listener.start()
-        self._link.send({**header, "call": call}, chunks)
+        self.send({**header, "call": call}, chunks)
         return future
 
     def _call(self):

@@ -31,16 +31,18 @@ _TRACE = 40_000  # characters of a traceback
 _SAID = 4_000  # characters of what an exception says
 
 
-def main(descriptor, parent):
-    """Serve the engine at the other end of a socket, which is in process `parent`."""
+def main(descriptor, parent, late):
+    """Serve the engine at the other end of a socket, which is in process `parent` and hears of what
+    is said unasked by `late`."""
     _die_with(parent)
     os.set_inheritable(descriptor, False)
+    os.set_inheritable(late, False)
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what is printed is told before a crash
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with socket.socket(fileno=descriptor) as end:
-        _Worker(Engine(end, Link(end))).serve()
+        _Worker(Engine(Link(end), late)).serve()
 
 
 def _die_with(parent):
@@ -85,9 +87,10 @@ class _Worker:
 
     def _tell(self, do, header):
         try:
-            self._engine.send({"do": "done", **do(header)})
+            answer = {"do": "done", **do(header)}
         except BaseException as error:  # whatever it is, the engine is told
-            self._engine.send({"do": "failed", **_said(error)})
+            answer = {"do": "failed", **_said(error)}
+        self._engine.send(answer, last=True)
 
     def _initialize(self, header):
         WORKER.engine, WORKER.model = self._engine, header["model"]
@@ -146,7 +149,7 @@ class _Worker:
             chunks, again = [], []
             answer.update(_said(error))
         answer["again"] = again
-        self._engine.send(answer, chunks)
+        self._engine.send(answer, chunks, last=True)
 
     def _awaited(self, coroutine):
         """Return what a coroutine gives; one of a decoupled model goes on behind."""
