@@ -150,13 +150,20 @@ class Observer:
             self.dropped += 1
 
     def _drain(self) -> None:
+        failing: set[int] = set()
         while (recording := self._over.get()) is not None:
-            for sink in self._sinks:
+            for number, sink in enumerate(self._sinks):
                 try:
                     sink.take(recording)
                 except Exception:  # such as of a full disk, which is no reason to end a server
                     self.dropped += 1
-                    _LOG.exception("a trace could not be written")
+                    if number not in failing:  # nor to fill what is left of it
+                        _LOG.exception("traces cannot be written; it is said when they can again")
+                    failing.add(number)
+                else:
+                    if number in failing:
+                        _LOG.error("traces can be written again; %d were dropped", self.dropped)
+                        failing.remove(number)
         for sink in self._sinks:
             try:
                 sink.close()
