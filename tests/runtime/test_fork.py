@@ -1,4 +1,4 @@
-"""A fork of a process that has submitted has none of its threads: it is told so, and never hangs."""
+"""A fork of a process that has submitted has none of its threads: it is told so, and goes on."""
 
 import subprocess
 import sys
