@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     for name, otherwise, what in (
         ("exit-on-error", True, "end when a model cannot be loaded; default: true"),
         ("strict-readiness", True, "ready only when all models are; default: true"),
-        ("strict-model-config", False, "complete no configuration"),
+        ("strict-model-config", False, "ask no Python model what it takes and gives"),
         ("disable-auto-complete-config", False, "the same"),
         *((f"allow-{one}", True, "serve it; default: true") for one in ("http", "grpc", "metrics")),
     ):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ...dsl.diagnostic import Diagnostic
+from ..complete import PYTHON
 from ..subject import Subject
 from .draft import UNSERVED
 
@@ -42,9 +43,21 @@ def _fields(subject: Subject) -> Iterator[tuple[Place, str, str]]:
 
 
 def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
-    for number, _ in enumerate(subject.config.batch_output):
-        message = "outputs are not cut by the shapes of inputs"
-        yield ("batch_output", number), message, "let the model give a row for each row"
+    config = subject.config
+    for field in ("batch_input", "batch_output"):
+        for number, _ in enumerate(getattr(config, field)):
+            message = "tensors of a batch as a whole are not made"
+            yield (field, number), message, "let the model take and give a row for each row"
+    for field, tensors in (("input", config.input), ("output", config.output)):
+        for number, one in enumerate(tensors):
+            if list(one.reshape.shape).count(-1) > 1:
+                message = f"`{one.name}` gets a shape with several open sizes"
+                yield (field, number, "reshape"), message, "leave one of them open"
+    for number, one in enumerate(config.input):
+        if one.allow_ragged_batch and config.backend != PYTHON:
+            message = f"rows of `{one.name}` do not follow each other in one line"
+            help = "leave it out: requests of other shapes run by themselves"
+            yield ("input", number, "allow_ragged_batch"), message, help
 
 
 def _accelerators(subject: Subject) -> Iterator[tuple[Place, str, str]]:

@@ -1,0 +1,80 @@
+"""A repository that is imported: sources that check, keep their form, pass their tests, answer."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.cli.command import Exit
+from headrace.cli.main import main
+from tests.triton.writing import ensemble, put, unary
+
+ROWS = np.array([[1, -2], [3, -4]], np.float32)
+
+
+def write(folder: Path) -> None:
+    unary(folder / "neg.it/1/model.onnx", "Neg", "in:0", "out:0")
+    unary(folder / "abs/2/model.onnx", "Abs", "x", "y")
+    unary(folder / "abs/3/model.onnx", "Neg", "x", "y")
+    put(folder / "abs/config.pbtxt", "# two of them\nversion_policy { all { } }\n")
+    put(
+        folder / "neg.it/config.pbtxt",
+        """
+max_batch_size: 4
+output { name: "out:0" data_type: TYPE_FP32 dims: [ 2 ] label_filename: "words" }
+model_warmup { name: "two rows" batch_size: 2 count: 5 inputs {
+    key: "in:0" value { data_type: TYPE_FP32 dims: [ 2 ] input_data_file: "row" } } }
+model_warmup { name: "nothing" batch_size: 1 inputs {
+    key: "in:0" value { data_type: TYPE_FP32 dims: [ 2 ] zero_data: true } } }
+""",
+    )
+    put(folder / "neg.it/words", "first\nsecond\n")
+    (folder / "neg.it/warmup").mkdir()
+    (folder / "neg.it/warmup/row").write_bytes(ROWS[0].tobytes())
+    ensemble(folder, "e", ["A"], ["B"], ["neg.it: in:0=A > out:0=M", "abs@2: x=M > y=B"])
+
+
+@pytest.mark.slow  # the command four times
+def test_what_is_imported_is_an_app(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "models")
+    out = tmp_path / "app"
+    assert main(["import", "triton", str(tmp_path / "models"), "-o", str(out)]) == Exit.GOOD
+    said = capsys.readouterr()
+    assert f"--labels neg.it.out:0={out}/models/neg.it/words" in said.err
+    assert sorted(str(one.relative_to(out)) for one in out.rglob("*.pipe")) == [
+        "abs/2/model.pipe",
+        "abs/3/model.pipe",
+        "e.pipe",
+        "neg.it.pipe",
+    ]
+    for words in (["check", str(out)], ["fmt", "--check", str(out)]):
+        assert main(words) == Exit.GOOD
+    assert main(["test", str(out / "neg.it.pipe")]) == Exit.GOOD
+    told = capsys.readouterr()
+    assert "passed" in told.out
+    assert "2 tests passed" in told.err
+    assert (out / "abs/2/model.pipe").read_text().startswith("# two of them\n")
+    with headrace.load(out / "e.pipe") as app:
+        np.testing.assert_array_equal(app.e(A=ROWS)[0], np.abs(ROWS))
+
+
+def test_a_folder_that_is_there_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "models")
+    put(tmp_path / "app/mine", "")
+    words = ["import", "triton", str(tmp_path / "models"), "-o", str(tmp_path / "app")]
+    assert main(words) == Exit.USAGE
+    assert "not empty" in capsys.readouterr().err
+
+
+def test_what_is_wrong_is_told_and_nothing_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unary(tmp_path / "models/m/1/model.onnx", "Neg", "x", "y")
+    put(tmp_path / "models/m/config.pbtxt", 'cc_model_filenames { key: "7.5" value: "a" }')
+    words = ["import", "triton", str(tmp_path / "models"), "-o", str(tmp_path / "app")]
+    assert main(words) == Exit.MISTAKES
+    assert "HR650" in capsys.readouterr().err
+    assert not (tmp_path / "app").exists()
