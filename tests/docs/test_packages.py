@@ -23,6 +23,10 @@ PACKAGES = (
     "headrace.runtime.protocols.ext",
     "headrace.runtime.repository",
     "headrace.client",
+    "headrace.export",
+    "headrace.export.jetson",
+    "headrace.export.targets",
+    "headrace.export.triton",
     "headrace.stubs",
 )
 

@@ -6,6 +6,7 @@ import pytest
 from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import ModelProto
 
 import headrace
 from headrace.cli import main
@@ -85,6 +86,61 @@ def test_an_item_without_rows_is_reshaped(plan: Plan) -> None:
     assert list(config.input[0].reshape.shape) == [1, -1]
 
 
+def test_a_file_declares_outputs_as_its_configuration_does(plan: Plan) -> None:
+    model = ModelProto.FromString(exported(plan).files["halve_peak/1/model.onnx"])
+    dims = [
+        [one.dim_value or -1 for one in output.type.tensor_type.shape.dim]
+        for output in model.graph.output
+    ]
+    assert dims == [[1, -1], [1]]
+
+
+def test_a_schedule_goes_as_far_as_triton_has_words(tmp_path: Path) -> None:
+    source = write_program(tmp_path)
+    source.write_text(
+        'model halve = onnx "halve.onnx" (x: f32[N]) -> (y: f32[N])\n'
+        "pipeline p(x: f32[4]) -> (y: f32[4]) batch 8 {\n    return y = halve(x)\n}\n"
+        "schedule p {\n"
+        "    halve {\n"
+        "        batch { max = 16, wait = 2ms }, instances = 3, threads = 2, warmup = [1, 8]\n"
+        "        resources { memory = 2 }\n"
+        "        priority { levels = 3, default = 2 }\n"
+        "        queue {\n"
+        "            size = 64, timeout = 5ms, on_timeout = delay\n"
+        "            level(1) { size = 8 }\n"
+        "        }\n"
+        "    }\n"
+        "    queue { size = 9 }\n"
+        "}\n"
+    )
+    made = exported(headrace.compile(source).plan)
+    expected = """
+        name: "halve" backend: "onnxruntime" max_batch_size: 16
+        input { name: "x" data_type: TYPE_FP32 dims: -1 }
+        output { name: "y" data_type: TYPE_FP32 dims: -1 }
+        instance_group {
+            kind: KIND_CPU count: 3
+            rate_limiter { resources { name: "memory" count: 2 } }
+        }
+        parameters { key: "intra_op_thread_count" value { string_value: "2" } }
+        dynamic_batching {
+            max_queue_delay_microseconds: 2000 priority_levels: 3 default_priority_level: 2
+            default_queue_policy {
+                timeout_action: DELAY default_timeout_microseconds: 5000 max_queue_size: 64
+            }
+            priority_queue_policy {
+                key: 1 value {
+                    timeout_action: DELAY default_timeout_microseconds: 5000 max_queue_size: 8
+                }
+            }
+        }
+    """
+    assert parse(made.files["halve/config.pbtxt"].decode()) == text_format.Parse(
+        expected, ModelConfig()
+    )
+    assert made.notes[1:] == ("`p` has no bound of its queue", "`halve` is not warmed up")
+
+
 @pytest.mark.parametrize("onnx", ["onnxruntime", "python"])
 def test_the_plan_that_was_exported_comes_back(plan: Plan, tmp_path: Path, onnx: str) -> None:
     again = restore(written(exported(plan, onnx=onnx), tmp_path))
@@ -92,10 +148,11 @@ def test_the_plan_that_was_exported_comes_back(plan: Plan, tmp_path: Path, onnx:
     assert plan_file.to_bytes(again) == plan_file.to_bytes(plan)
 
 
-def test_another_model_than_was_exported_is_no_plan(plan: Plan, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["peak", "halve_peak"])
+def test_another_model_than_was_exported_is_no_plan(plan: Plan, tmp_path: Path, name: str) -> None:
     folder = written(exported(plan), tmp_path)
-    (folder / "peak" / "1" / "model.onnx").write_bytes(b"other")
-    with pytest.raises(plan_file.PlanError, match=r"peak/1/model\.onnx is another model"):
+    (folder / name / "1" / "model.onnx").write_bytes(b"other")
+    with pytest.raises(plan_file.PlanError, match=rf"{name}/1/model\.onnx is another model"):
         restore(folder)
 
 

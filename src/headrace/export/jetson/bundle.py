@@ -29,22 +29,23 @@ def make(subject: Subject) -> Export:
             "make an ONNX model of it, or serve it elsewhere and name it as `remote`",
         )
     others = sorted(imports_of(plan))
-    words = {
-        "name": _service_name(subject.name),
+    name = _service_name(subject.name)
+    words: dict[str, object] = {
+        "name": name,
         "release": release,
         "version": VERSION,
         "gpu": gpu,
         "engines": _engines(plan),
         "others": others,
     }
-    contents = {name: _filled(f"{name}.j2", words) for name in _TEMPLATES}
-    contents[f"{words['name']}.service"] = _filled("unit.service.j2", words)
+    contents = {file: _filled(f"{file}.j2", words) for file in _TEMPLATES}
+    contents[f"{name}.service"] = _filled("unit.service.j2", words)
     contents["constraints.txt"] = _filled(f"constraints-{release.name}.txt.j2", words)
     contents["requirements.txt"] = _requirements(release, extras, gpu, others)
     contents["wheels/README.md"] = _filled("wheels.md.j2", words)
-    written = {name: text.encode() for name, text in contents.items()}
+    written = {file: text.encode() for file, text in contents.items()}
     return Export(
-        written | {f"{words['name']}.plan": plan_file.to_bytes(plan)},
+        written | {f"{name}.plan": plan_file.to_bytes(plan)},
         tuple(_notes(release, gpu, others)),
     )
 

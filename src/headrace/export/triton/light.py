@@ -6,10 +6,13 @@ tritonserver, and `restore` makes the plan that was exported of it and the model
 """
 
 import json
+from base64 import b64decode, b64encode
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
+
+from google.protobuf.message import DecodeError
 
 from ...compiler import plan_file
 from ...compiler.literal_codec import Attachments
@@ -33,6 +36,7 @@ from ...compiler.plan import (
 from ...compiler.plan_codec import Codecs
 from ...compiler.plan_walk import segments_of
 from ...compiler.policies import NO_SERVICE
+from .model_file import model_file, outputs_of, restored
 from .stages import Models, Served, together
 
 BACKEND = "triton_bls"
@@ -41,14 +45,15 @@ PLAN_FILE = "headrace.plan"
 ONNX_FILE = "model.onnx"
 
 
-def lighten(plan: Plan, models: Models) -> Plan:
-    """Return the plan with notes in the place of models that Triton runs."""
+def lighten(plan: Plan, models: Models, *, restorable: bool = True) -> Plan:
+    """Return the plan with notes in the place of models that Triton runs; `restorable` ones say how
+    a model is made again of its file."""
     blobs = dict(plan.blobs)
     segments = list(plan.segments)
     for number, segment in enumerate(plan.segments):
         served = models.of(number)
         if served is not None and isinstance(segment, ModelSegment):
-            note = _note(served)
+            note = _note(served, blobs[segment.model] if restorable else None)
             digest = sha256(note).hexdigest()
             blobs[digest] = note
             segments[number] = replace(
@@ -102,7 +107,7 @@ def restore(folder: Path) -> Plan | None:
             was: ModelSegment = _codecs().of(ModelSegment, ModelSegment).decode(note["segment"])
             segments[index] = was
             model = folder / note["model"] / "1" / ONNX_FILE
-            content = _read(model)
+            content = _content(note, _read(model))
             digest = sha256(content).hexdigest()
             if digest != was.model:
                 message = f"{model} is another model than that which was exported"
@@ -111,10 +116,35 @@ def restore(folder: Path) -> Plan | None:
     return _with_blobs(replace(light, segments=tuple(segments)), blobs)
 
 
-def _note(served: Served) -> bytes:
+def _note(served: Served, content: bytes | None) -> bytes:
+    """Return what stands for a model; `was` is how to make it of its file: None is the file itself,
+    else what its outputs were, or all of it where serialising it again gives other bytes."""
     segment = _codecs().of(ModelSegment, ModelSegment).encode(served.segment)
-    note = {"model": served.name, "form": served.form.value, "segment": segment}
+    was = None
+    if content is not None and (file := model_file(served, content)) != content:
+        outputs = outputs_of(content)
+        same = restored(file, outputs) == content
+        was = {"outputs": _text(outputs)} if same else {"content": _text(content)}
+    note = {"model": served.name, "form": served.form.value, "segment": segment, "was": was}
     return json.dumps(note, sort_keys=True).encode()
+
+
+def _text(content: bytes) -> str:
+    return b64encode(content).decode("ascii")
+
+
+def _content(note: dict[str, Any], file: bytes) -> bytes:  # Any: JSON
+    """Return the bytes that a model had in the plan, of its file."""
+    match note["was"]:
+        case {"content": text}:
+            return b64decode(text)
+        case {"outputs": text}:
+            try:
+                return restored(file, b64decode(text))
+            except DecodeError:  # it is no model any more, and has another digest
+                return file
+        case _:
+            return file
 
 
 def _codecs() -> Codecs:

@@ -18,6 +18,7 @@ from ..target import Export, ExportError, Subject
 from .config import Json, message_of, write
 from .ensemble import ensemble_config, why_not
 from .light import ONNX_FILE, PLAN_FILE, carried, lighten
+from .model_file import model_file
 from .pages import Entry, readme, requirements
 from .stages import Models, left_out, stage_config
 
@@ -47,7 +48,7 @@ def make(subject: Subject) -> Export:
             for number in segments_of(model.pipeline.body):
                 models.serve(number)
     configs |= {one.name: stage_config(one, python=python) for one in models}
-    light = lighten(plan, models)
+    light = lighten(plan, models, restorable=False)
     plans = {name: carried(light, name) for name, reason in reasons.items() if reason is not None}
     entries = [_entry(model.name, reasons[model.name]) for model in pipelines]
     notes = [note for model in pipelines for note in _left_out(model, reasons[model.name])]
@@ -55,7 +56,7 @@ def make(subject: Subject) -> Export:
     contents = _contents(pipelines, plans) | _stages(plan, models, python=python)
     for name, config in configs.items():
         contents[f"{name}/config.pbtxt"] = write(message_of(config)).encode()
-    contents[PLAN_FILE] = plan_file.to_bytes(light)
+    contents[PLAN_FILE] = plan_file.to_bytes(lighten(plan, models))
     contents["README.md"] = readme(subject.name, entries, models, notes, python=python).encode()
     if needed := requirements(plans.values(), python=python):
         contents["requirements.txt"] = needed.encode()
@@ -81,7 +82,7 @@ def _stages(plan: Plan, models: Models, *, python: bool) -> dict[str, bytes]:
     blobs, found = dict(plan.blobs), dict[str, bytes]()
     for served in models:
         folder = f"{served.name}/{_VERSION}"
-        found[f"{folder}/{ONNX_FILE}"] = blobs[served.segment.model]
+        found[f"{folder}/{ONNX_FILE}"] = model_file(served, blobs[served.segment.model])
         if python:
             source = files(__spec__.parent).joinpath("onnx_model.py")
             found[f"{folder}/model.py"] = source.read_bytes()

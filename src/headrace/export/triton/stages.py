@@ -152,14 +152,21 @@ def tensor_of(field: Field) -> TensorType:
     return kind
 
 
-def _tensor(name: str, field: Field, axis: int | None, form: Form) -> Json:
-    kind = tensor_of(field)
-    shown = [dim if isinstance(dim, int) else -1 for dim in kind.dims]
-    real = list(shown)
+def real_dims(field: Field, axis: int | None, form: Form) -> list[int]:
+    """Return the dims that the model itself takes or gives, in form ROWS without the batch axis."""
+    dims = _item_dims(field)
     if axis is not None and form is not Form.ROWS:
-        real.insert(axis, 1 if form is Form.ITEM else -1)
-    if form is Form.WHOLE:
-        shown = real
+        dims.insert(axis, 1 if form is Form.ITEM else -1)
+    return dims
+
+
+def _item_dims(field: Field) -> list[int]:
+    return [dim if isinstance(dim, int) else -1 for dim in tensor_of(field).dims]
+
+
+def _tensor(name: str, field: Field, axis: int | None, form: Form) -> Json:
+    kind, real = tensor_of(field), real_dims(field, axis, form)
+    shown = real if form is Form.WHOLE else _item_dims(field)
     shown = shown or [1]  # Triton has no scalars
     datatype = DATATYPES[kind.dtype].name
     tensor: Json = {
