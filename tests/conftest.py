@@ -5,6 +5,8 @@ Fewer where the slow tests are left out. A test that wants more or fewer than ot
 `settings().max_examples`, which is what holds.
 """
 
+import gc
+
 import pytest
 from hypothesis import settings
 
@@ -12,7 +14,7 @@ from hypothesis import settings
 # The same examples each time, so that no run fails by chance; who wants others says so, where a
 # property is worth a search (`derandomize=False`).
 settings.register_profile("full", max_examples=100, deadline=None, derandomize=True)
-settings.register_profile("quick", max_examples=30, deadline=None, derandomize=True)
+settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,6 +29,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     config.hook.pytest_deselected(items=[one for one in items if _is_exhaustive(one)])
     items[:] = [one for one in items if not _is_exhaustive(one)]
+
+
+def pytest_collection_finish() -> None:
+    """Let no collection of garbage walk over all tests again: it takes longer than most of them."""
+    gc.collect()
+    gc.freeze()
 
 
 def _is_exhaustive(test: pytest.Item) -> bool:

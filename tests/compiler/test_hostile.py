@@ -78,21 +78,21 @@ def test_a_mutilated_source_gives_diagnostics(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(CI, max_examples=3_000, derandomize=False)
+@settings(CI, max_examples=1_500, derandomize=False)
 @given(st.integers(0, 2**64))
 def test_many_mutilated_sources_do(seed: int) -> None:
     survive(mutilated(Random(seed)))
 
 
 @pytest.mark.slow
-@settings(CI, max_examples=1_500, derandomize=False)
+@settings(CI, max_examples=750, derandomize=False)
 @given(st.lists(st.sampled_from((*words(), *ODD, "\n", "\n", " ", " ")), max_size=40))
 def test_words_in_any_order_do(parts: list[str]) -> None:
     survive(HEAD + " ".join(parts) + TAIL)
 
 
 @pytest.mark.slow
-@settings(CI, max_examples=1_500, derandomize=False)
+@settings(CI, max_examples=750, derandomize=False)
 @given(st.text(max_size=60), st.integers(0, 2**32))
 def test_any_characters_do(text: str, seed: int) -> None:
     source = mutilated(Random(seed))
@@ -107,7 +107,7 @@ def test_fuzzing_guided_by_coverage_finds_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "corpus"
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, str(script), str(folder), "-max_total_time=20", "-print_final_stats=1"],
+        [sys.executable, str(script), str(folder), "-max_total_time=10", "-print_final_stats=1"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

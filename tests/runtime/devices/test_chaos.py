@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import cache
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ REQUESTS = 12
 TOLD = ("copy", "out of memory", "lost")
 
 
+@cache
 def chain() -> Plan:
     """cpu -> a model alone -> a model in batches of up to four -> cpu"""
     maker = PlanMaker()
