@@ -11,10 +11,6 @@ from .forms import Form
 from .models import Model
 from .signature import SIGNATURE, write_signature
 
-# The type of each value as written in the source, which datatypes and dims cannot tell:
-# `string` and `bytes` are both BYTES.
-TYPE_PARAMETER = "headrace.type."
-
 
 def model_config(model: Model) -> dict[str, Any]:  # Any: JSON
     """Return the JSON form of `ModelConfig`. `dims` are without the batch axis."""
@@ -36,11 +32,7 @@ def model_config(model: Model) -> dict[str, Any]:  # Any: JSON
         "output": [tensor for form in model.outputs.values() for tensor in _tensors(form)],
         "instance_group": _instances(model),
         "model_transaction_policy": {"decoupled": model.pipeline.stream},
-        "parameters": {
-            TYPE_PARAMETER + form.name: {"string_value": str(form.type)}
-            for form in (*model.inputs.values(), *model.outputs.values())
-        }
-        | {SIGNATURE: {"string_value": write_signature(model.pipeline, model.version)}},
+        "parameters": {SIGNATURE: {"string_value": write_signature(model.pipeline, model.version)}},
     }
     if model.pipeline.idle is not None:
         config["sequence_batching"] = _sequences(model)

@@ -12,12 +12,11 @@ from typing import Any, cast
 import numpy as np
 
 from ...compiler.plan import Parameter, PipelinePlan, Plan
-from ...dsl.types import ANY_DIM, DType, Field, TensorType, Type
+from ...dsl.types import ANY_DIM, DType, Field, TensorType
 from ...stdlib.op import Item
 from ..accept import Acceptor, Presenter
 from ..request import Code, Fault, RequestError
 from ..rows import Rows, Value
-from .configuration import TYPE_PARAMETER
 from .datatypes import DATATYPES
 from .forms import Form, Kind
 from .inputs import Given, read_inputs
@@ -25,7 +24,6 @@ from .models import model_of
 from .raw import read_raw
 from .results import WireTensor, result_tensors
 from .signature import read_signature, signature_in, signature_of
-from .type_text import read_type
 
 
 class Remote:
@@ -101,19 +99,11 @@ def remote_pipeline(config: Mapping[str, Any]) -> PipelinePlan:  # Any: JSON
     """
     if (signature := signature_in(config)) is not None:
         return read_signature(config["name"], signature)
-    parameters = config.get("parameters", {})
-    types = {
-        name.removeprefix(TYPE_PARAMETER): read_type(value["string_value"])
-        for name, value in parameters.items()
-        if name.startswith(TYPE_PARAMETER)
-    }
     inputs = tuple(
-        Parameter(field, tensor.get("optional", False), None)
+        Parameter(_field(tensor), tensor.get("optional", False), None)
         for tensor in config.get("input", ())
-        if (field := _field(tensor, types)) is not None
     )
-    found = [_field(tensor, types) for tensor in config.get("output", ())]
-    results = tuple(field for field in found if field is not None)
+    results = tuple(map(_field, config.get("output", ())))
     kept = config.get("sequence_batching")
     return signature_of(
         config["name"],
@@ -125,16 +115,12 @@ def remote_pipeline(config: Mapping[str, Any]) -> PipelinePlan:  # Any: JSON
     )
 
 
-def _field(tensor: Mapping[str, Any], types: Mapping[str, Type]) -> Field | None:  # Any: JSON
-    """Return a tensor's field; None for the shapes that come with a ragged value."""
-    name = tensor["name"]
-    if types:
-        return Field(name, types[name]) if name in types else None
+def _field(tensor: Mapping[str, Any]) -> Field:  # Any: JSON
     datatype = tensor["data_type"].removeprefix("TYPE_")
     dtype = DType.BYTES if datatype == "STRING" else _dtype(datatype)
     sizes = tuple(map(int, tensor.get("dims", ())))
     dims = () if sizes == (1,) else tuple(ANY_DIM if size < 0 else size for size in sizes)
-    return Field(name, TensorType(dtype, dims))
+    return Field(tensor["name"], TensorType(dtype, dims))
 
 
 def _dtype(datatype: str) -> DType:

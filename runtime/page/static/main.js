@@ -114,12 +114,7 @@ function signature(metadata, config, plan) {
   const said = (tensors, types) =>
     tensors
       .map(
-        ({ name, datatype, shape }) =>
-          `${name}: ${
-            types.get(name) ??
-            config.parameters?.[`headrace.type.${name}`]?.string_value ??
-            `${datatype}[${shape}]`
-          }`,
+        ({ name, datatype, shape }) => `${name}: ${types.get(name) ?? `${datatype}[${shape}]`}`,
       )
       .join(", ");
   const stream = config.model_transaction_policy?.decoupled ? "stream " : "";
