@@ -2,7 +2,7 @@
 
 import json
 import queue
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -98,7 +98,7 @@ class Follower:
 @contextmanager
 def following(
     folder: Path, options: Options | None = None, policy: Policy = DEFAULT
-) -> Iterator[tuple[Follower, str, str]]:
+) -> Generator[tuple[Follower, str, str]]:
     """Serve a folder, or what callers load of it where they may; gives addresses of HTTP, gRPC."""
     follower = Follower(folder, options or Options())
     if policy is DEFAULT:
@@ -136,7 +136,7 @@ output { name: "out:0" data_type: TYPE_FP32 dims: [ 2 ] label_filename: "words" 
     put(tmp_path / "neg.it/words", "first\nsecond\n")
     ensemble(tmp_path, "pair", ["A"], ["B"], ["neg.it@2: in:0=A > out:0=B"])
     with following(tmp_path) as (_, http, grpc):
-        over_http = http_client.InferenceServerClient(http)
+        over_http: Any = http_client.InferenceServerClient(http)
         metadata = over_http.get_model_metadata("neg.it")
         assert metadata == {
             "name": "neg.it",
@@ -150,7 +150,7 @@ output { name: "out:0" data_type: TYPE_FP32 dims: [ 2 ] label_filename: "words" 
         assert config["dynamic_batching"]["max_queue_delay_microseconds"] == 100
         assert config["input"][0]["dims"] == [2]
         assert over_http.get_model_metadata("pair")["platform"] == "ensemble"
-        over_grpc = grpc_client.InferenceServerClient(grpc)
+        over_grpc: Any = grpc_client.InferenceServerClient(grpc)
         assert over_grpc.get_model_config("neg.it").config.max_batch_size == 8
         for client, module in ((over_http, http_client), (over_grpc, grpc_client)):
             rows = [given(module, "in:0", ROWS)]
@@ -173,7 +173,7 @@ def test_a_sequence_goes_through_a_model_and_an_ensemble(tmp_path: Path) -> None
     write_sequences(tmp_path, "direct { }")
     ensemble(tmp_path, "e", ["A"], ["B"], ["seq: X=A > SUM=B"])
     with following(tmp_path) as (_, _, grpc):
-        client = grpc_client.InferenceServerClient(grpc)
+        client: Any = grpc_client.InferenceServerClient(grpc)
         answers = [
             client.infer(
                 model,
@@ -206,11 +206,15 @@ def test_python_models_answer_once_or_often_alone_and_in_an_ensemble(tmp_path: P
         tmp_path, "e", ["A"], ["B"], ["often: X=M > Y=N", "once: X=A > Y=M", "once: X=N > Y=B"]
     )
     with following(tmp_path) as (_, _, grpc):
-        client = grpc_client.InferenceServerClient(grpc)
+        client: Any = grpc_client.InferenceServerClient(grpc)
         answer = client.infer("once", [given(grpc_client, "X", ROWS)]).as_numpy("Y")
         np.testing.assert_array_equal(answer, ROWS + 1)
         told: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        client.start_stream(lambda result, error: told.put(error or result))
+
+        def tell(result: Any, error: Any) -> None:
+            told.put(error or result)
+
+        client.start_stream(tell)
         for model, x, y, each in (
             ("often", "X", "Y", [ROWS * i for i in range(3)]),
             ("e", "A", "B", [(ROWS + 1) * i + 1 for i in range(3)]),
@@ -234,7 +238,7 @@ model_warmup { name: "w" batch_size: 2 count: 3 inputs {
     (tmp_path / "m/warmup/two").write_bytes(ROWS[0].tobytes())
     with following(tmp_path) as (follower, http, _):
         assert not follower.failures
-        client = http_client.InferenceServerClient(http)
+        client: Any = http_client.InferenceServerClient(http)
         (counts,) = client.get_inference_statistics("m")["model_stats"]
         assert counts["inference_count"] == 0
         client.close()
@@ -272,7 +276,7 @@ def test_callers_load_an_ensemble_with_what_it_is_made_of_and_models_by_other_co
     put(tmp_path / "neg/config.pbtxt", "")
     ensemble(tmp_path, "e", ["A"], ["B"], ["neg: x=A > y=B"])
     with following(tmp_path, policy=policy_of([Access.CONTROL], [])) as (follower, http, _):
-        client = http_client.InferenceServerClient(http)
+        client: Any = http_client.InferenceServerClient(http)
         client.load_model("e")
         assert sorted(follower.repository.routes) == ["e", "neg"]
         given_instead = {"backend": "onnxruntime", "max_batch_size": 6}

@@ -3,6 +3,7 @@ and turned into ours. What has no effect here is told; what would change answers
 
 from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ..dsl.diagnostic import Diagnostic
     from ..runtime.repository.keeper import Apps
     from ..runtime.repository.version import Candidate
+    from ..triton.complete import Defaults
     from ..triton.serving import Options
 
 _WITHOUT_EFFECT: Final = (
@@ -226,7 +228,6 @@ def configure(find: "Callable[..., Apps]") -> "Callable[[str, str], Mapping[int,
 
 
 def _options(arguments: Namespace) -> "Options":
-    from ..triton.complete import Defaults
     from ..triton.serving import Options
     from ..triton.translate.schedule import Serving
 
@@ -237,16 +238,18 @@ def _options(arguments: Namespace) -> "Options":
     if arguments.rate_limit_resource and not counted:
         raise UsageError("--rate-limit-resource goes with --rate-limit=execution_count")
     return Options(
-        Defaults(**_defaults(arguments.backend_config)),
+        _defaults(arguments.backend_config),
         Serving(max(sizes, default=None), dict(arguments.rate_limit_resource) if counted else None),
         arguments.model_config_name,
         completes=not (arguments.strict_model_config or arguments.disable_auto_complete_config),
     )
 
 
-def _defaults(given: Sequence[str]) -> Mapping[str, int]:
+def _defaults(given: Sequence[str]) -> "Defaults":
     """Read what matters here of `--backend-config`."""
-    found: dict[str, int] = {}
+    from ..triton.complete import Defaults
+
+    found = Defaults()
     for one in given:
         backend, comma, setting = one.rpartition(",")
         name, equals, value = setting.partition("=")
@@ -255,7 +258,7 @@ def _defaults(given: Sequence[str]) -> Mapping[str, int]:
         if name == "default-max-batch-size":
             if not value.isdigit():
                 raise UsageError(f"`{one}`: `{value}` is no number of rows")
-            found["max_batch_size"] = int(value)
+            found = replace(found, max_batch_size=int(value))
     return found
 
 

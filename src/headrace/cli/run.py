@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from errno import EADDRINUSE
 from pathlib import Path
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from ..runtime.engine import EngineConfig
     from ..runtime.fronts import Addresses
     from ..runtime.repository.keeper import Apps, Keeper
+    from ..runtime.repository.policy import Policy
     from ..runtime.repository.repository import Repository
     from ..runtime.repository.state import LoadFailed
+    from ..runtime.repository.version import Candidate
     from ..runtime.server_config import ServerConfig
 
 
@@ -229,11 +231,17 @@ def _repository(
     from ..runtime.repository.policy import All
     from ..runtime.repository.repository import Repository
 
-    policies = {"": All()} if arguments.model_repository else dict(arguments.versions)
+    policies: dict[str, Policy] = dict(arguments.versions)
+    if arguments.model_repository:
+        policies = {"": All()}
+
+    def found(app: str) -> "Mapping[int, Candidate]":
+        return keeper.candidates(app)
+
     repository = Repository(
         settings,
         policies=policies,
-        find=lambda app: keeper.candidates(app),
+        find=found,
         configure=_triton.configure(find) if arguments.model_repository else None,
         strict=bool(arguments.model_repository) and arguments.strict_readiness,
     )

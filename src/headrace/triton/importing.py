@@ -136,8 +136,9 @@ def _value(
     value: NDArray[Any], name: str, program: Program, number: int, out: Path, folder: Path
 ) -> str:
     """Return the expression for an input; what is not zero goes into a file."""
-    if value.dtype != object and not value.any():
-        return f"zeros([{', '.join(map(str, value.shape))}], {from_numpy(value.dtype).value})"
+    element = from_numpy(value.dtype)
+    if element is not None and not value.any():
+        return f"zeros([{', '.join(map(str, value.shape))}], {element.value})"
     if value.dtype == object:
         return _texts(value.tolist())
     path = out / _DATA / f"{program.subject.name}_{number}_{program.inside[name]}.npy"

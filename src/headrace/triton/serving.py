@@ -102,15 +102,16 @@ def _candidates(
     if subject is None or mistakes:
         numbers = [one.number for one in model.versions] or [1]
         return {numbers[-1]: Candidate(lambda: _refuse(mistakes))}
-    return {
-        number: Candidate(
-            lambda number=number: plan_of(translate(subject, number, around), around),
-            _stamp(subject),
-            lambda: {subject.name: described(subject)},
-            tuple(one.name for one in members(subject)[1:]),
-        )
-        for number in served(model, subject.config)
-    }
+    return {number: _candidate(subject, number, around) for number in served(model, subject.config)}
+
+
+def _candidate(subject: Subject, version: int, around: Surroundings) -> Candidate:
+    return Candidate(
+        lambda: plan_of(translate(subject, version, around), around),
+        _stamp(subject),
+        lambda: {subject.name: described(subject)},
+        tuple(one.name for one in members(subject)[1:]),
+    )
 
 
 def plan_of(program: Program, around: Surroundings) -> Plan:
