@@ -6,7 +6,7 @@ import pytest
 from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import ModelProto
+from onnx import ModelProto, helper
 
 import headrace
 from headrace.cli import main
@@ -17,6 +17,7 @@ from headrace.export.triton.config import parse, write
 from headrace.export.triton.light import restore
 from headrace.runtime.protocols.messages import ModelConfig
 from tests.export.programs import write_program
+from tests.runtime.plans import model
 
 TARGET = all_targets()["triton"]
 
@@ -87,10 +88,10 @@ def test_an_item_without_rows_is_reshaped(plan: Plan) -> None:
 
 
 def test_a_file_declares_outputs_as_its_configuration_does(plan: Plan) -> None:
-    model = ModelProto.FromString(exported(plan).files["halve_peak/1/model.onnx"])
+    proto = ModelProto.FromString(exported(plan).files["halve_peak/1/model.onnx"])
     dims = [
         [one.dim_value or -1 for one in output.type.tensor_type.shape.dim]
-        for output in model.graph.output
+        for output in proto.graph.output
     ]
     assert dims == [[1, -1], [1]]
 
@@ -185,6 +186,28 @@ def test_what_python_stages_import_is_named_in_the_requirements(tmp_path: Path) 
     made = exported(headrace.compile(source).plan)
     assert "sklearn" in made.files["requirements.txt"].decode()
     assert "os" not in made.files["requirements.txt"].decode().split()
+
+
+def test_a_model_that_takes_a_scalar_for_all_rows_stays_in_the_plan(tmp_path: Path) -> None:
+    source = write_program(tmp_path)
+    nodes = [helper.make_node("Mul", ["x", "by"], ["y"])]
+    x, by, y = (("x", 1, ["B", "N"]), ("by", 1, []), ("y", 1, ["B", "N"]))
+    (tmp_path / "times.onnx").write_bytes(model(nodes, [x, by], [y], {}))
+    source.write_text(
+        'model times = onnx "times.onnx" (x: f32[N], by: f32) -> (y: f32[N])\n'
+        "    batch axis { x = 0, y = 0 }\n"
+        "pipeline p(x: f32[N], by: f32) -> (y: f32[N]) {\n    return y = times(x, by)\n}\n"
+    )
+    plan = headrace.compile(source).plan
+    made = exported(plan)
+    assert made.notes == (
+        "p: a BLS model: `times` at kinds.pipe:4:16 is no model of its own",
+        "`times` runs in the BLS models that need it, on the CPU: `by` is a scalar for all rows",
+    )
+    assert "headrace[cpu,server]" in made.files["requirements.txt"].decode()
+    carried = plan_file.read(made.files["p/1/headrace.plan"])
+    with headrace.load(carried) as app:
+        assert list(app.p(x=[1, 2], by=3).y) == [3, 6]
 
 
 def test_what_triton_cannot_have_is_refused(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def ensemble_config(model: Model, models: Models) -> Json:
 def _step_not(plan: Plan, step: CallStep, batch: int | None) -> str | None:
     segment = plan.segments[step.segment]
     if not isinstance(segment, ModelSegment) or not can_be_served(segment):
-        return f"`{segment.name}` at {step.place} is no ONNX model"
+        return f"`{segment.name}` at {step.place} is no model of its own"
     if segment.checks or segment.where:
         return f"sizes are checked at `{segment.name}`"
     if batch is None and segment.batching is not None:

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from ...compiler import plan_file
 from ...compiler.literal_codec import Attachments
 from ...compiler.plan import (
+    ON_DEVICES,
     Block,
     BranchStep,
     CallStep,
@@ -27,6 +28,7 @@ from ...compiler.plan import (
     ModelSegment,
     Plan,
     PythonSegment,
+    Segment,
     Step,
     SwitchStep,
     TogetherStep,
@@ -78,7 +80,7 @@ def carried(light: Plan, name: str) -> Plan:
     numbers = {old: new for new, old in enumerate(used)}
     states = tuple(replace(state, device="cpu") for state in pipeline.states)
     alone = replace(pipeline, body=_on_host(pipeline.body, numbers), states=states, unseen=())
-    segments = tuple(light.segments[old] for old in used)
+    segments = tuple(_segment_on_host(light.segments[old]) for old in used)
     plan = replace(
         light,
         pipelines=(alone,),
@@ -171,6 +173,12 @@ def _with_blobs(plan: Plan, blobs: dict[str, bytes]) -> Plan:
             case _:
                 pass
     return replace(plan, blobs=tuple((one, blobs[one]) for one in sorted(named)))
+
+
+def _segment_on_host(segment: Segment) -> Segment:
+    if isinstance(segment, ModelSegment) and segment.backend in ON_DEVICES:
+        return replace(segment, device="cpu", backend="onnx")
+    return segment
 
 
 def _on_host(block: Block, numbers: dict[int, int]) -> Block:

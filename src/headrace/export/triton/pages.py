@@ -56,6 +56,8 @@ def requirements(plans: Iterable[Plan], *, python: bool) -> str:
     lines = ["# For the Python that runs Triton's Python backend."]
     if plans:
         extras = sorted({"server"}.union(*map(extras_of, plans)))
+        if any(one.backend == "onnx" for plan in plans for one in plan.segments):
+            extras = ["cpu", *extras]
         lines.append(f"headrace[{','.join(extras)}]=={VERSION}")
     if python:
         lines.append("onnxruntime>=1.23")

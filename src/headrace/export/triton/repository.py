@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from ...compiler import plan_file
-from ...compiler.plan import PipelinePlan, Plan
+from ...compiler.plan import ModelSegment, PipelinePlan, Plan
 from ...compiler.plan_walk import segments_of
 from ...dsl.types import DType
 from ...runtime.protocols.configuration import model_config
@@ -20,7 +20,7 @@ from .ensemble import ensemble_config, why_not
 from .light import ONNX_FILE, PLAN_FILE, carried, lighten
 from .model_file import model_file
 from .pages import Entry, readme, requirements
-from .stages import Models, left_out, stage_config
+from .stages import Models, kept_back, left_out, stage_config
 
 _MODEL = '''"""Pipeline `{name}`: control flow and what runs in Python. Its models are beside it."""
 
@@ -53,6 +53,11 @@ def make(subject: Subject) -> Export:
     entries = [_entry(model.name, reasons[model.name]) for model in pipelines]
     notes = [note for model in pipelines for note in _left_out(model, reasons[model.name])]
     notes += [note for one in models for note in left_out(one, python=python)]
+    notes += [
+        f"`{one.name}` runs in the BLS models that need it, on the CPU: {reason}"
+        for one in plan.segments
+        if isinstance(one, ModelSegment) and (reason := kept_back(one)) is not None
+    ]
     contents = _contents(pipelines, plans) | _stages(plan, models, python=python)
     for name, config in configs.items():
         contents[f"{name}/config.pbtxt"] = write(message_of(config)).encode()
@@ -61,7 +66,7 @@ def make(subject: Subject) -> Export:
     if needed := requirements(plans.values(), python=python):
         contents["requirements.txt"] = needed.encode()
     said = [f"{one.name}: {one.kind}: {one.why}" for one in entries]
-    return Export(contents, (*said, *notes))
+    return Export(contents, (*said, *dict.fromkeys(notes)))
 
 
 def _contents(pipelines: Sequence[Model], plans: Mapping[str, Plan]) -> dict[str, bytes]:

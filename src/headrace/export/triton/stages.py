@@ -42,11 +42,22 @@ class Served:
 
 
 def can_be_served(segment: Segment) -> TypeGuard[ModelSegment]:
-    """Whether a segment can be a model of its own: ONNX, with values that Triton's Python has."""
-    if not isinstance(segment, ModelSegment) or segment.kind != "onnx":
-        return False
-    fields = (*segment.signature.params, *segment.signature.results)
-    return all(tensor_of(field).dtype is not DType.BF16 for field in fields)
+    """Whether a segment can be a model of its own."""
+    return isinstance(segment, ModelSegment) and kept_back(segment) is None
+
+
+def kept_back(segment: ModelSegment) -> str | None:
+    """Return why a segment cannot be a model of its own, None where it can."""
+    if segment.kind != "onnx":
+        return f"it is of kind `{segment.kind}`"
+    inputs = zip(segment.signature.params, segment.input_axes, strict=True)
+    outputs = zip(segment.signature.results, segment.output_axes, strict=True)
+    for field, axis in (*inputs, *outputs):
+        if tensor_of(field).dtype is DType.BF16:
+            return f"`{field.name}` is bf16"
+        if axis is None and not tensor_of(field).dims:
+            return f"`{field.name}` is a scalar for all rows"
+    return None
 
 
 def form_for_rows(segment: ModelSegment) -> Form:
