@@ -38,7 +38,7 @@ PAGES = [
     ROOT / "README.md",
     *(page for page in sorted(ROOT.glob("docs/*.md")) if page.name != "stdlib.md"),
 ]
-_FENCE = re.compile(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w+)(?: ([\w./]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ def _write_what_came_before(block: Block, folder: Path) -> None:
     """Write the files that the page has shown before a block."""
     for before in blocks_of(block.page):
         if before.line < block.line and "." in before.about:
+            (folder / before.about).parent.mkdir(parents=True, exist_ok=True)
             (folder / before.about).write_text(before.text, encoding="utf-8")
 
 
@@ -133,6 +134,7 @@ def test_commands_print_what_is_shown(
     monkeypatch.chdir(tmp_path)
     for block in blocks_of(page):
         if "." in block.about:
+            Path(block.about).parent.mkdir(parents=True, exist_ok=True)
             Path(block.about).write_text(block.text, encoding="utf-8")
         if block.language != "console":
             continue

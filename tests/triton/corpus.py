@@ -4,7 +4,10 @@
     finds: MODEL LINE:COLUMN CODE   what `headrace check` finds, with ~ before the code of a warning
     refused: MODEL why              a model that a tritonserver does not load, and its words
     why: ...                        why headrace decides otherwise
-    unjudged                        a tritonserver was not asked
+    unserved: MODEL why             a model that headrace does not serve, though nothing is wrong
+    differs: WORD why               what the two servers tell differently (see comparing.py)
+    unjudged                        a tritonserver is not asked to load it
+    unanswered                      nor for answers
     versions: MODEL 1 3             its versions, if they are not 1 alone
     bare                            no version holds a model's file
     -- MODEL/config.pbtxt           a file, with all that follows; `<plain>` stands for three lines
@@ -58,7 +61,10 @@ class Case:
     finds: list[str] = field(default_factory=list[str])
     refused: dict[str, str] = field(default_factory=dict[str, str])
     why: str = ""
+    unserved: dict[str, str] = field(default_factory=dict[str, str])
+    differs: dict[str, str] = field(default_factory=dict[str, str])
     judged: bool = True
+    answers: bool = True
     versions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     bare: bool = False
     files: dict[str, str] = field(default_factory=dict[str, str])
@@ -101,6 +107,12 @@ def _read(group: str, text: str) -> Case:
                 case.finds.append(rest)
             case "refused":
                 case.refused[first] = more
+            case "unserved":
+                case.unserved[first] = more
+            case "differs":
+                case.differs[first] = more
+            case "unanswered":
+                case.answers = False
             case "why":
                 case.why = rest
             case "versions":

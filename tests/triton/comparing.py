@@ -1,0 +1,90 @@
+"""What two servers of one repository tell and answer, without what is each one's own."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.triton.config import Message, data_type_name
+
+_REQUESTS = 3
+_VALUES = {"TYPE_STRING": "a", "TYPE_BOOL": True}
+_CLIENTS_READ = (
+    *("name", "platform", "backend", "max_batch_size", "input", "output", "version_policy"),
+    *("batch_input", "batch_output", "model_transaction_policy", "parameters", "instance_group"),
+    *("dynamic_batching", "sequence_batching", "ensemble_scheduling", "response_cache"),
+)
+
+
+def ask(address: str, path: str, body: object = None) -> tuple[int, Any]:  # Any: JSON
+    """Return the status and the answer."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{address}/v2/{path}", data)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.loads(answer.read() or b"{}")
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read() or b"{}")
+
+
+def question(config: Message) -> dict[str, Any]:  # Any: JSON
+    """Return a request to a model, with two rows where it takes them."""
+    rows = [2] if config.max_batch_size > 1 else [1] if config.max_batch_size else []
+    return {
+        "inputs": [
+            {
+                "name": one.name,
+                "datatype": _datatype(data_type_name(one.data_type)),
+                "shape": (shape := rows + [dim if dim > 0 else 3 for dim in one.dims]),
+                "data": [_VALUES.get(data_type_name(one.data_type), 1)] * _count(shape),
+            }
+            for one in config.input
+        ]
+    }
+
+
+def _datatype(name: str) -> str:
+    return name.removeprefix("TYPE_").replace("STRING", "BYTES")
+
+
+def _count(shape: list[int]) -> int:
+    count = 1
+    for dim in shape:
+        count *= dim
+    return count
+
+
+def told(address: str, config: Message) -> Iterator[tuple[str, object]]:
+    """Yield what a server tells of a model, answers to three requests to it, and counts of it."""
+    name = config.name
+    _, metadata = ask(address, f"models/{name}")
+    yield "metadata", metadata
+    _, found = ask(address, f"models/{name}/config")
+    found.get("ensemble_scheduling", {}).pop("max_inflight_requests", None)  # newer than 2.51
+    yield from ((f"config.{one}", found.get(one)) for one in _CLIENTS_READ)
+    if config.model_transaction_policy.decoupled or config.HasField("sequence_batching"):
+        return
+    for _ in range(_REQUESTS):
+        status, answer = ask(address, f"models/{name}/infer", question(config))
+        outputs = answer.get("outputs", [])
+        yield "answer", (status, sorted(outputs, key=lambda one: one["name"]))
+    for one in _counted(address, name):
+        version = one["version"]
+        yield f"{version} counts", (one["inference_count"], one["execution_count"])
+        stats = one["inference_stats"]
+        yield f"{version} requests", (stats["success"]["count"], stats["fail"]["count"])
+
+
+def _counted(address: str, name: str) -> list[Any]:  # Any: JSON
+    """Return the statistics when all requests are counted: theirs may be after the answer."""
+    last = time.monotonic() + 5
+    while True:
+        _, statistics = ask(address, f"models/{name}/stats")
+        found = statistics["model_stats"]
+        counted = [one["inference_stats"] for one in found]
+        count = sum(one["success"]["count"] + one["fail"]["count"] for one in counted)
+        if count >= _REQUESTS or time.monotonic() > last:
+            return found
+        time.sleep(0.02)
