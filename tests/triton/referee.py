@@ -48,7 +48,8 @@ class Referee:
         if status == 200:
             return ""
         said = self.log.read_bytes()[before:].decode()  # what the answer leaves out
-        return "\n".join([answer["error"], *re.findall(r"^E.*?\] (.*)$", said, re.MULTILINE)])
+        lines = [answer["error"], *re.findall(r"^E.*?\] (.*)$", said, re.MULTILINE)]
+        return "\n".join(lines).replace(f"{self.folder.parent}/", "")
 
     def clear(self, names: Sequence[str]) -> None:
         """Unload models, wait until they are gone, and remove their folders."""

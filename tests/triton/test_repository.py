@@ -163,6 +163,12 @@ def test_names_of_versions_are_numbers(tmp_path: Path) -> None:
     assert served(subject.model, subject.config) == (10,)
 
 
+def test_what_is_hidden_or_a_file_is_no_model(tmp_path: Path) -> None:
+    for path in ("m/1/model.py", ".git/config.pbtxt", "readme.md"):
+        write(tmp_path / path, "")
+    assert [one.name for one in read(tmp_path).models] == ["m"]
+
+
 def test_a_configuration_may_have_a_name(tmp_path: Path) -> None:
     for name in ("m", "n"):
         write(tmp_path / name / "1" / "model.py", "")

@@ -39,8 +39,7 @@ def test_names_that_the_language_cannot_write_stay_what_callers_say(tmp_path: Pa
         "\n"
         'pipeline "a.b-1" as a_b_1("in:0" as in_0: f32[2]) -> ("match" as match_2: f32[2]) '
         "batch 8 {\n"
-        "    match_2 = net(in_0)\n"
-        "    return match_2 = match_2\n"
+        "    return match_2 = net(in_0)\n"
         "}\n"
     )
 
@@ -267,6 +266,12 @@ def test_what_answers_often_is_a_loop_around_all_that_follows(tmp_path: Path) ->
         "}\n"
     ) in made.text
     plan_of(made, Surroundings(Others(), tmp_path))
+    assert (
+        "        there, Y = net_next(responses)\n"
+        "        if there {\n"
+        "            emit Y = Y\n"
+        "        }\n"
+    ) in text(tmp_path, "often")
 
 
 BASE = (

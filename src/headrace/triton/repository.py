@@ -2,6 +2,7 @@
 
     REPOSITORY/MODEL/config.pbtxt      or configs/NAME.pbtxt where the server is told a NAME
     REPOSITORY/MODEL/1/model.onnx      a folder for each version
+    REPOSITORY/.git                    what begins with a dot is passed over
 
 What is read is what is there; whether it is good is for `check.py` to say.
 """
@@ -69,7 +70,7 @@ def read(folders: Path | Sequence[Path], config_name: str | None = None) -> Repo
         _model(entry, config_name)
         for path in paths
         for entry in sorted(path.iterdir())
-        if entry.is_dir()
+        if entry.is_dir() and not entry.name.startswith(".")
     ]
     models.sort(key=lambda one: one.name)
     return Repository(paths, tuple(models))
