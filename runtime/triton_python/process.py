@@ -42,7 +42,7 @@ class ModelProcess(Process):
         except BaseException:
             os.close(self._late)
             raise
-        self._model = program
+        self._model, self._keeper = program, threading.get_ident()
         self._talking = threading.Lock()  # whoever reads
         self._asking = self._missed = self._watching = False
         self._link = Link(self._socket)
@@ -182,8 +182,10 @@ class ModelProcess(Process):
         self._lost = error
         if not isinstance(error, EOFError):
             _LOG.error("stage `%s`: what a worker says is wrong", self._model.stage, exc_info=error)
-        else:
+        elif threading.get_ident() == self._keeper:
             select.select([self._descriptor], [], [], _END)  # it ends, and says why
+        else:
+            self.ended.wait(_END)
         self.kill()
         return False
 

@@ -1,24 +1,29 @@
 """What a model finds out about itself: its configuration, its types, texts as bytes."""
 
+from __future__ import annotations
+
 import json
+from typing import Any
 
 import numpy as np
 
 from . import link
-from .tensor import TYPES
+from .tensor import TYPES, Tensor
 
 TRITON_STRING_TO_NUMPY = {
     "TYPE_BOOL": bool,
     **{f"TYPE_{name}": dtype.type for name, dtype in link.DTYPES.items() if name[0] in "UIF"},
     "TYPE_STRING": np.object_,
 }
-_NUMPY = {TYPES[name]: dtype.type for name, dtype in link.DTYPES.items() if name != "BF16"}
+_NUMPY: dict[int, Any] = {
+    TYPES[name]: dtype.type for name, dtype in link.DTYPES.items() if name != "BF16"
+}
 _NUMPY[TYPES["BYTES"]] = np.object_
-_TRITON = {numpy: number for number, numpy in _NUMPY.items()}
+_TRITON: dict[Any, int] = {numpy: number for number, numpy in _NUMPY.items()}
 _INPUT = ("name", "data_type", "dims", "optional")
 
 
-def serialize_byte_tensor(input_tensor):
+def serialize_byte_tensor(input_tensor: Any) -> Any:
     """Return texts one behind the other, each behind its length of four bytes; `()` of none."""
     values = np.asarray(input_tensor)
     if not values.size:
@@ -26,54 +31,54 @@ def serialize_byte_tensor(input_tensor):
     return link.serialized(values) if values.dtype.kind in "OS" else None
 
 
-def deserialize_bytes_tensor(encoded_tensor):
+def deserialize_bytes_tensor(encoded_tensor: Any) -> Any:
     """Return the texts of their serialized form, in one axis."""
     return link.deserialized(encoded_tensor)
 
 
-def _named(tensors, name):
+def _named(tensors: Any, name: str) -> Tensor | None:
     return next((one for one in tensors if one.name() == name), None)
 
 
-def get_input_tensor_by_name(inference_request, name):
+def get_input_tensor_by_name(inference_request: Any, name: str) -> Tensor | None:
     """Return an input of a request, None where it has none of the name."""
     return _named(inference_request.inputs(), name)
 
 
-def get_output_tensor_by_name(inference_response, name):
+def get_output_tensor_by_name(inference_response: Any, name: str) -> Tensor | None:
     """Return an output of a response, None where it has none of the name."""
     return _named(inference_response.output_tensors(), name)
 
 
-def _configured(ports, name):
+def _configured(ports: Any, name: str) -> Any:
     return next((one for one in ports if one["name"] == name), None)
 
 
-def get_input_config_by_name(model_config, name):
+def get_input_config_by_name(model_config: Any, name: str) -> Any:
     """Return what a configuration says of an input, None where it has none of the name."""
     return _configured(model_config.get("input", ()), name)
 
 
-def get_output_config_by_name(model_config, name):
+def get_output_config_by_name(model_config: Any, name: str) -> Any:
     """Return what a configuration says of an output, None where it has none of the name."""
     return _configured(model_config.get("output", ()), name)
 
 
-def using_decoupled_model_transaction_policy(model_config):
+def using_decoupled_model_transaction_policy(model_config: Any) -> bool:
     """Tell whether a model may answer a request any number of times."""
     return model_config.get("model_transaction_policy", {}).get("decoupled", False)
 
 
-def triton_to_numpy_type(data_type):
+def triton_to_numpy_type(data_type: Any) -> Any:
     return _NUMPY.get(int(data_type))
 
 
-def numpy_to_triton_type(data_type):
+def numpy_to_triton_type(data_type: Any) -> int | None:
     kind = np.dtype(data_type).type
     return _TRITON.get(np.object_ if kind is np.bytes_ else kind)
 
 
-def triton_string_to_numpy(triton_type_string):
+def triton_string_to_numpy(triton_type_string: str) -> Any:
     return TRITON_STRING_TO_NUMPY[triton_type_string]
 
 
@@ -81,13 +86,13 @@ class ModelConfig:
     """The configuration that `auto_complete_config` adds to; what contradicts it is refused with a
     ValueError."""
 
-    def __init__(self, model_config):
+    def __init__(self, model_config: Any) -> None:
         self._model_config = json.loads(model_config)
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         return self._model_config
 
-    def set_max_batch_size(self, max_batch_size):
+    def set_max_batch_size(self, max_batch_size: int) -> None:
         config = self._model_config
         given = config.setdefault("max_batch_size", 0)
         if given > max_batch_size:
@@ -97,7 +102,7 @@ class ModelConfig:
             )
         config["max_batch_size"] = max_batch_size
 
-    def set_dynamic_batching(self):
+    def set_dynamic_batching(self) -> None:
         config = self._model_config
         for other in ("sequence_batching", "ensemble_scheduling"):
             if other in config:
@@ -108,13 +113,13 @@ class ModelConfig:
                 )
         config.setdefault("dynamic_batching", {})
 
-    def add_input(self, input):
+    def add_input(self, input: dict[str, Any]) -> None:
         self._add("input", input, _INPUT)
 
-    def add_output(self, output):
+    def add_output(self, output: dict[str, Any]) -> None:
         self._add("output", output, _INPUT[:3])
 
-    def set_model_transaction_policy(self, transaction_policy_dict):
+    def set_model_transaction_policy(self, transaction_policy_dict: dict[str, Any]) -> None:
         config = self._model_config
         if set(transaction_policy_dict) - {"decoupled"}:
             raise ValueError(
@@ -131,7 +136,7 @@ class ModelConfig:
                     f"'{config['name']}', which is already set to '{given}'."
                 )
 
-    def _add(self, what, port, known):
+    def _add(self, what: str, port: dict[str, Any], known: tuple[str, ...]) -> None:
         model = self._model_config["name"]
         said = f"in auto-complete-config function for model '{model}'"
         if set(port) - set(known):
@@ -152,7 +157,7 @@ class ModelConfig:
         self._compare(what, given, port)
         given.update(port)
 
-    def _compare(self, what, given, port):
+    def _compare(self, what: str, given: Any, port: dict[str, Any]) -> None:
         model, name = self._model_config["name"], port["name"]
         datatype = given.get("data_type", "TYPE_INVALID")
         if datatype not in ("TYPE_INVALID", port["data_type"]):

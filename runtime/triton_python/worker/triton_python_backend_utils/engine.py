@@ -5,11 +5,16 @@ whose it is. So a model that asks nothing costs no thread, and the thread that r
 its requests itself.
 """
 
+from __future__ import annotations
+
+import asyncio
 import os
 import threading
 from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from .link import Unpacking
+from .link import Link, Unpacking
 from .tensor import Tensor
 
 _ONE = (1).to_bytes(8, "little")
@@ -18,20 +23,20 @@ _ONE = (1).to_bytes(8, "little")
 class Engine:
     """What the functions of the module talk to; there is one in a worker."""
 
-    def __init__(self, link, late):
+    def __init__(self, link: Link, late: int) -> None:
         self._link, self._late = link, late
         self._sending = threading.Lock()
         self._asked = True
         self._changed = threading.Condition()
         self._reading = False
-        self._gone = None
+        self._gone: Exception | None = None
         self._calls = 0
-        self._answers = {}
-        self._orders = deque()
-        self._futures = {}
-        self._listener = None
+        self._answers: dict[int, Any] = {}
+        self._orders: deque[tuple[dict[str, Any], Unpacking]] = deque()
+        self._futures: dict[int, asyncio.Future[Any]] = {}
+        self._listener: threading.Thread | None = None
 
-    def send(self, header, chunks=(), last=False):
+    def send(self, header: dict[str, Any], chunks: Sequence[Any] = (), last: bool = False) -> None:
         """Tell the engine something; `last` when it has what it has asked for, and listens no more
         unless it is told that there is something to hear."""
         with self._sending:
@@ -41,21 +46,25 @@ class Engine:
             elif last:
                 self._asked = False
 
-    def order(self):
+    def order(self) -> tuple[dict[str, Any], Unpacking]:
         """Return the next thing to do, which the main thread asks for; raises EOFError."""
-        self._wait(lambda: self._orders)
+        self._wait(lambda: bool(self._orders))
         with self._sending:
             self._asked = True
         return self._orders.popleft()
 
-    def ask(self, header, chunks=()):
+    def ask(
+        self, header: dict[str, Any], chunks: Sequence[Any] = ()
+    ) -> tuple[dict[str, Any], list[Tensor]]:
         """Ask, and return the answer and its tensors."""
         call = self._call()
         self.send({**header, "call": call}, chunks)
         self._wait(lambda: call in self._answers)
         return self._answers.pop(call)
 
-    def ask_later(self, header, chunks, loop):
+    def ask_later(
+        self, header: dict[str, Any], chunks: list[Any], loop: asyncio.AbstractEventLoop
+    ) -> asyncio.Future[tuple[dict[str, Any], list[Tensor]]]:
         """Ask, and return a future of an event loop."""
         call, future = self._call(), loop.create_future()
         with self._changed:
@@ -66,18 +75,18 @@ class Engine:
         self.send({**header, "call": call}, chunks)
         return future
 
-    def _call(self):
+    def _call(self) -> int:
         with self._changed:
             self._calls += 1
             return self._calls
 
-    def _listen(self):
+    def _listen(self) -> None:
         try:
             self._wait(lambda: False)
         except EOFError:
             return
 
-    def _wait(self, done):
+    def _wait(self, done: Callable[[], object]) -> None:
         """Read until there is what `done` asks for, or let another read."""
         with self._changed:
             while not done():
@@ -99,7 +108,7 @@ class Engine:
                 self._reading = False
                 self._changed.notify_all()
 
-    def _take(self, header, content):
+    def _take(self, header: dict[str, Any], content: Any) -> None:
         if header["do"] != "answer":
             self._orders.append((header, Unpacking(content)))
             return
@@ -112,12 +121,12 @@ class Engine:
             future.get_loop().call_soon_threadsafe(_resolve, future, answer)
 
 
-def _resolve(future, answer):
+def _resolve(future: Any, answer: Any) -> None:
     if not future.done():  # it may have been cancelled
         future.set_result(answer)
 
 
-def tensors(unpacking, told):
+def tensors(unpacking: Unpacking, told: Any) -> list[Tensor]:
     """Return the tensors of a message."""
     return [Tensor.received(*one) for one in unpacking.tensors(told)]
 
@@ -126,12 +135,12 @@ class Worker:
     """What the module's functions know of where they run. `engine` is None while a module is only
     asked for its configuration; `model` is the model's name."""
 
-    def __init__(self):
-        self.engine = None
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
         self.model = self.folder = ""
         self.decoupled = self.executing = False
 
-    def required(self, what):
+    def required(self, what: str) -> Engine:
         """Return the engine; raises where there is none to ask."""
         from .tensor import TritonModelException
 

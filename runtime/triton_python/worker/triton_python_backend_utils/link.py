@@ -8,6 +8,8 @@ tensor begins at a multiple of 64. Either side may send at any time; nothing is 
 length that comes is held against what is there.
 """
 
+from __future__ import annotations
+
 import array
 import fcntl
 import json
@@ -16,6 +18,8 @@ import os
 import socket
 import struct
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +32,7 @@ _VERSION = 1
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _ALIGN = 64
 
-DTYPES = {
+DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
     "UINT8": np.dtype("u1"),
     "UINT16": np.dtype("<u2"),
@@ -53,11 +57,11 @@ class Malformed(Exception):
 class Link:
     """One end of the socket. Any thread may send; one at a time receives."""
 
-    def __init__(self, end):
+    def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._sending = threading.Lock()
 
-    def send(self, header, chunks=()):
+    def send(self, header: dict[str, Any], chunks: Sequence[Any] = ()) -> None:
         """Send a header, of what JSON has, and the bytes of tensors, as `pack` gives both."""
         text = json.dumps(header).encode()
         size = sum(_padded(len(one)) for one in chunks)
@@ -82,7 +86,7 @@ class Link:
         finally:
             os.close(descriptor)
 
-    def receive(self):
+    def receive(self) -> tuple[dict[str, Any], Any]:
         """Return the next header and its bytes; raises EOFError at the end, Malformed."""
         head, descriptor = self._head()
         try:
@@ -104,7 +108,7 @@ class Link:
             raise Malformed("a header is no object")
         return header, content
 
-    def _head(self):
+    def _head(self) -> tuple[bytes, int | None]:
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         part, ancillary, _, _ = self._end.recvmsg(_HEAD.size, room, socket.MSG_CMSG_CLOEXEC)
         descriptor = None
@@ -115,7 +119,7 @@ class Link:
             raise EOFError("the socket has ended")
         return part + bytes(self._exactly(_HEAD.size - len(part))), descriptor
 
-    def _exactly(self, size):
+    def _exactly(self, size: int) -> bytearray:
         content = bytearray(size)
         view, at = memoryview(content), 0
         while at < size:
@@ -126,11 +130,11 @@ class Link:
         return content
 
 
-def _padded(size):
+def _padded(size: int) -> int:
     return -(-size // _ALIGN) * _ALIGN
 
 
-def _memory(chunks, size):
+def _memory(chunks: Sequence[Any], size: int) -> int:
     descriptor = os.memfd_create("headrace", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, size)
@@ -146,7 +150,7 @@ def _memory(chunks, size):
     return descriptor
 
 
-def _mapped(descriptor, size):
+def _mapped(descriptor: int, size: int) -> mmap.mmap:
     if os.fstat(descriptor).st_size != size:
         raise Malformed(f"memory of {size} bytes has {os.fstat(descriptor).st_size}")
     if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
@@ -154,7 +158,7 @@ def _mapped(descriptor, size):
     return mmap.mmap(descriptor, size)
 
 
-def pack(tensors, chunks):
+def pack(tensors: Any, chunks: list[Any]) -> list[list[Any]]:
     """Return what a header says of tensors (name, type, array); their bytes join `chunks`."""
     told = []
     for name, datatype, values in tensors:
@@ -172,17 +176,17 @@ def pack(tensors, chunks):
 class Unpacking:
     """Reads tensors, in the order in which they were packed, out of one message's bytes."""
 
-    def __init__(self, content):
+    def __init__(self, content: Any) -> None:
         self._content, self._at = content, 0
 
-    def tensors(self, told):
+    def tensors(self, told: Any) -> list[tuple[str, str, Any]]:
         """Return (name, type, array) of each; raises Malformed."""
         try:
             return [self._tensor(*one) for one in told]
         except (TypeError, ValueError, KeyError, OverflowError) as error:
             raise Malformed(f"what is said of a tensor is wrong: {error}") from None
 
-    def _tensor(self, name, datatype, shape, size):
+    def _tensor(self, name: Any, datatype: str, shape: Any, size: int) -> tuple[str, str, Any]:
         at, count = self._at, 1
         for one in shape:
             if not isinstance(one, int) or one < 0:
@@ -204,7 +208,7 @@ class Unpacking:
         return name, datatype, np.frombuffer(self._content, dtype, count, at).reshape(shape)
 
 
-def serialized(values):
+def serialized(values: Any) -> bytes:
     """Return texts as Triton has them: each behind its length, of four bytes."""
     parts = []
     for one in values.ravel().tolist():
@@ -213,7 +217,7 @@ def serialized(values):
     return b"".join(parts)
 
 
-def deserialized(content):
+def deserialized(content: Any) -> Any:
     """Return the texts of their serialized form, in one axis; raises Malformed."""
     found, at, end = [], 0, len(content)
     while at < end:

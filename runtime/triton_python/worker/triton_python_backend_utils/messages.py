@@ -1,11 +1,15 @@
 """Requests, responses and errors; asking another model, and answering from anywhere."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import weakref
+from collections.abc import Sequence
+from typing import Any
 
 from .engine import WORKER, tensors
-from .link import pack
+from .link import Unpacking, pack
 from .tensor import Tensor, TritonModelException
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
@@ -24,67 +28,73 @@ class TritonError:
     UNKNOWN, INTERNAL, NOT_FOUND, INVALID_ARG = 0, 1, 2, 3
     UNAVAILABLE, UNSUPPORTED, ALREADY_EXISTS, CANCELLED = 4, 5, 6, 7
 
-    def __init__(self, message, code=INTERNAL):
+    def __init__(self, message: Any, code: int = INTERNAL) -> None:
         if not isinstance(message, str):
             raise TypeError(f"a TritonError has a text, not {type(message).__name__}")
         self._message, self._code = message, int(code)
 
-    def message(self):
+    def message(self) -> str:
         return self._message
 
-    def code(self):
+    def code(self) -> int:
         return self._code
 
 
 class PreferredMemory:
     """Where answers are wanted; here they are in the host's memory."""
 
-    def __init__(self, preferred_memory_type, preferred_device_id=0):
+    def __init__(self, preferred_memory_type: Any, preferred_device_id: int = 0) -> None:
         self.kind, self.device = preferred_memory_type, preferred_device_id
 
 
 class InferenceTrace:
     """What is traced of a request; given to a nested one, that belongs to it."""
 
-    def __init__(self, context="", number=None):
+    def __init__(self, context: str = "", number: int | None = None) -> None:
         self._context, self.number = context, number
 
-    def get_context(self):
+    def get_context(self) -> str | None:
         return self._context or None
 
 
 class InferenceResponse:
     """One answer to a request: outputs, or an error."""
 
-    def __init__(self, output_tensors=(), error=None, parameters=None):
+    def __init__(
+        self,
+        output_tensors: Sequence[Any] = (),
+        error: Any = None,
+        parameters: Any = None,
+    ) -> None:
         for one in output_tensors:
             if not isinstance(one, Tensor):
                 raise TypeError(f"an output is a Tensor, not {type(one).__name__}")
         if error is not None and not isinstance(error, TritonError):
             raise TypeError(f"an error is a TritonError, not {type(error).__name__}")
-        self._outputs, self._error = list(output_tensors), error
+        self._outputs: list[Tensor] = list(output_tensors)
+        self._error: TritonError | None = error
         self._parameters = dumped(parameters)
 
-    def output_tensors(self):
+    def output_tensors(self) -> list[Tensor]:
         return self._outputs
 
-    def has_error(self):
+    def has_error(self) -> bool:
         return self._error is not None
 
-    def error(self):
+    def error(self) -> TritonError | None:
         return self._error
 
-    def parameters(self):
+    def parameters(self) -> str:
         return self._parameters
 
 
 class InferenceResponseSender:
     """Answers one request, from any thread, also when `execute` has returned."""
 
-    def __init__(self, number):
+    def __init__(self, number: int | None) -> None:
         self._number, self._sent, self.closed = number, 0, False
 
-    def send(self, response=None, flags=0):
+    def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
         if flags not in (0, TRITONSERVER_RESPONSE_COMPLETE_FINAL):
             raise TritonModelException("Unable to send response. Unsupported flag provided.")
         if flags == 0 and response is None:
@@ -95,7 +105,7 @@ class InferenceResponseSender:
         header, chunks = {"do": "response", "request": self._number, "final": flags}, []
         WORKER.required("A response sender").send({**header, **answered(response, chunks)}, chunks)
 
-    def count(self, response, flags):
+    def count(self, response: InferenceResponse | None, flags: int) -> None:
         """Note an answer; raises where there may be no more."""
         if not WORKER.decoupled:
             if response is not None and self._sent:
@@ -113,14 +123,14 @@ class InferenceResponseSender:
         self._sent += response is not None
         self.closed = bool(flags)
 
-    def is_cancelled(self):
+    def is_cancelled(self) -> bool:
         header, _ = WORKER.required("A response sender").ask(
             {"do": "cancelled", "request": self._number}
         )
         return header["cancelled"]
 
 
-def answered(response, chunks):
+def answered(response: InferenceResponse | None, chunks: list[Any]) -> dict[str, Any]:
     """Return what a message says of a response."""
     if response is None:
         return {"outputs": None}
@@ -136,18 +146,18 @@ class InferenceRequest:
 
     def __init__(
         self,
-        request_id="",
-        correlation_id=0,
-        inputs=(),
-        requested_output_names=(),
-        model_name="",
-        model_version=-1,
-        flags=0,
-        timeout=0,
-        preferred_memory=None,
-        trace=None,
-        parameters=None,
-    ):
+        request_id: str | bytes = "",
+        correlation_id: Any = 0,
+        inputs: Sequence[Any] = (),
+        requested_output_names: Sequence[str | bytes] = (),
+        model_name: str | bytes = "",
+        model_version: int = -1,
+        flags: int = 0,
+        timeout: int = 0,
+        preferred_memory: PreferredMemory | None = None,
+        trace: InferenceTrace | None = None,
+        parameters: Any = None,
+    ) -> None:
         for one in inputs:
             if not isinstance(one, Tensor):
                 raise TypeError(
@@ -157,18 +167,19 @@ class InferenceRequest:
         if not isinstance(correlation_id, (int, str)):
             raise TritonModelException("Correlation ID must be integer or string")
         del preferred_memory  # answers are in the host's memory, whatever is preferred
-        self._id, self._inputs = _text(request_id), list(inputs)
-        self._correlation = correlation_id
+        self._id = _text(request_id)
+        self._inputs: list[Tensor] = list(inputs)
+        self._correlation: int | str = correlation_id
         self._outputs = {_text(one) for one in requested_output_names}
         self._model, self._version = _text(model_name), model_version
         self._flags, self._timeout = flags, timeout
         self._trace = trace or InferenceTrace()
         self._parameters = dumped(parameters)
-        self._sender = None
+        self._sender: InferenceResponseSender | None = None
         self.release = TRITONSERVER_REQUEST_RELEASE_ALL
 
     @classmethod
-    def received(cls, told, inputs):
+    def received(cls, told: Any, inputs: list[Tensor]) -> InferenceRequest:
         """Return the request that a message holds."""
         one = cls(
             told["id"],
@@ -184,63 +195,63 @@ class InferenceRequest:
         one._sender = InferenceResponseSender(told["number"])
         return one
 
-    def inputs(self):
+    def inputs(self) -> list[Tensor]:
         return self._inputs
 
-    def request_id(self):
+    def request_id(self) -> str:
         return self._id
 
-    def correlation_id(self):
+    def correlation_id(self) -> int | str:
         return self._correlation
 
-    def flags(self):
+    def flags(self) -> int:
         return self._flags
 
-    def set_flags(self, flags):
+    def set_flags(self, flags: int) -> None:
         self._flags = flags
 
-    def timeout(self):
+    def timeout(self) -> int:
         return self._timeout
 
-    def parameters(self):
+    def parameters(self) -> str:
         return self._parameters
 
-    def trace(self):
+    def trace(self) -> InferenceTrace:
         return self._trace
 
-    def requested_output_names(self):
+    def requested_output_names(self) -> set[str]:
         return self._outputs
 
-    def get_response_sender(self):
+    def get_response_sender(self) -> InferenceResponseSender:
         if self._sender is None:
             raise TritonModelException("A request that was made here has no response sender.")
         return self._sender
 
-    def is_cancelled(self):
+    def is_cancelled(self) -> bool:
         return self.get_response_sender().is_cancelled()
 
-    def set_release_flags(self, flags):
+    def set_release_flags(self, flags: int) -> None:
         if flags not in (TRITONSERVER_REQUEST_RELEASE_ALL, TRITONSERVER_REQUEST_RELEASE_RESCHEDULE):
             raise TritonModelException("Unable to set request release flags. Unsupported value.")
         self.release = flags
 
-    def exec(self, decoupled=False):
+    def exec(self, decoupled: bool = False) -> Any:
         """Ask another model and wait for its answer, of a decoupled one for an iterator."""
         engine = WORKER.required("A nested request")
         header, chunks = self._asked(decoupled)
         return _response(engine.ask(header, chunks), decoupled)
 
-    async def _later(self, decoupled):
+    async def _later(self, decoupled: bool) -> Any:
         engine = WORKER.required("A nested request")
         header, chunks = self._asked(decoupled)
         loop = asyncio.get_running_loop()
         return _response(await engine.ask_later(header, chunks, loop), decoupled)
 
-    def async_exec(self, decoupled=False):
+    def async_exec(self, decoupled: bool = False) -> Any:
         """As `exec`, to be awaited; it is under way at once."""
         return asyncio.ensure_future(self._later(decoupled))
 
-    def _asked(self, decoupled):
+    def _asked(self, decoupled: bool) -> tuple[dict[str, Any], list[Any]]:
         chunks = []
         header = {
             "do": "ask",
@@ -262,17 +273,17 @@ class InferenceRequest:
 class ResponseIterator:
     """The answers of a decoupled model, as they come; a second walk gives them once more."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: int) -> None:
         self._stream, self._found, self._at = stream, [], 0
         self._over = False
         self._left = weakref.finalize(self, _cancel, stream)
         self._left.atexit = False
 
-    def __iter__(self):
+    def __iter__(self) -> ResponseIterator:
         self._at = 0
         return self
 
-    def __next__(self):
+    def __next__(self) -> InferenceResponse:
         if self._at == len(self._found):
             if self._over:
                 raise StopIteration
@@ -287,17 +298,17 @@ class ResponseIterator:
         self._at += 1
         return self._found[self._at - 1]
 
-    def _end(self):
+    def _end(self) -> None:
         self._over = True
         self._left.detach()
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Ask for no more."""
         self._over = True
         self._left()
 
 
-def _cancel(stream):
+def _cancel(stream: int) -> None:
     if WORKER.engine is not None:
         try:
             WORKER.engine.send({"do": "cancel", "stream": stream})
@@ -305,12 +316,12 @@ def _cancel(stream):
             return
 
 
-def _text(given):
+def _text(given: Any) -> str:
     """Return a text that may have come as bytes, as elements of a tensor do."""
     return given.decode() if isinstance(given, bytes) else str(given)
 
 
-def _response(answer, decoupled):
+def _response(answer: Any, decoupled: bool) -> Any:
     header, outputs = answer
     if "error" in header:
         response = InferenceResponse(error=TritonError(*header["error"]))
@@ -320,7 +331,7 @@ def _response(answer, decoupled):
     return InferenceResponse(outputs)
 
 
-def dumped(parameters):
+def dumped(parameters: Any) -> str:
     """Return parameters as JSON; raises where they have what a request cannot."""
     if parameters is None:
         return ""
@@ -336,6 +347,6 @@ def dumped(parameters):
     return json.dumps(parameters)
 
 
-def requests_of(unpacking, told):
+def requests_of(unpacking: Unpacking, told: Any) -> list[InferenceRequest]:
     """Return the requests of a message."""
     return [InferenceRequest.received(one, tensors(unpacking, one["inputs"])) for one in told]

@@ -1,5 +1,7 @@
 """What runs in a worker: it loads one model, and calls it as the engine says."""
 
+from __future__ import annotations
+
 import asyncio
 import ctypes
 import faulthandler
@@ -13,14 +15,17 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .config import ModelConfig
 from .engine import WORKER, Engine
-from .link import Link
+from .link import Link, Unpacking
 from .messages import (
     TRITONSERVER_REQUEST_RELEASE_RESCHEDULE,
     TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+    InferenceRequest,
     InferenceResponse,
     answered,
     requests_of,
@@ -31,7 +36,7 @@ _TRACE = 40_000  # characters of a traceback
 _SAID = 4_000  # characters of what an exception says
 
 
-def main(descriptor, parent, late):
+def main(descriptor: int, parent: int, late: int) -> None:
     """Serve the engine at the other end of a socket, which is in process `parent` and hears of what
     is said unasked by `late`."""
     _die_with(parent)
@@ -45,7 +50,7 @@ def main(descriptor, parent, late):
         _Worker(Engine(Link(end), late)).serve()
 
 
-def _die_with(parent):
+def _die_with(parent: int) -> None:
     """Let the system kill this process when the thread that started it ends."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
@@ -59,13 +64,13 @@ class _Wrong(Exception):
 
 
 class _Worker:
-    def __init__(self, engine):
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._model = self._file = None
-        self._loop = None
-        self._background = set()
+        self._model: Any = None  # a model's own object
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._background: set[Any] = set()
 
-    def serve(self):
+    def serve(self) -> None:
         while True:
             try:
                 header, unpacking = self._engine.order()
@@ -85,20 +90,19 @@ class _Worker:
                 raise RuntimeError(f"a worker does not know how to {order}")
             del header, unpacking
 
-    def _tell(self, do, header):
+    def _tell(self, do: Callable[[dict[str, Any]], dict[str, Any]], header: dict[str, Any]) -> None:
         try:
             answer = {"do": "done", **do(header)}
         except BaseException as error:  # whatever it is, the engine is told
             answer = {"do": "failed", **_said(error)}
         self._engine.send(answer, last=True)
 
-    def _initialize(self, header):
+    def _initialize(self, header: dict[str, Any]) -> dict[str, Any]:
         WORKER.engine, WORKER.model = self._engine, header["model"]
         WORKER.decoupled = header["decoupled"]
         if header["memory"] is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (header["memory"],) * 2)
         module = _imported(header["file"])
-        self._file = header["file"]
         if not hasattr(module, "TritonPythonModel"):
             raise _Wrong("Python model has no class `TritonPythonModel`.")
         self._model = module.TritonPythonModel()
@@ -108,7 +112,7 @@ class _Worker:
             self._model.initialize(header["arguments"])
         return {}
 
-    def _complete(self, header):
+    def _complete(self, header: dict[str, Any]) -> dict[str, Any]:
         WORKER.model = header["model"]
         module = _imported(header["file"])
         config = ModelConfig(header["config"])
@@ -125,7 +129,7 @@ class _Worker:
             )
         return {"config": config.as_dict(), "has": has}
 
-    def _finalize(self):
+    def _finalize(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
         if hasattr(self._model, "finalize"):
@@ -134,7 +138,7 @@ class _Worker:
             except Exception:  # it ends all the same
                 traceback.print_exc()
 
-    def _execute(self, header, unpacking):
+    def _execute(self, header: dict[str, Any], unpacking: Unpacking) -> None:
         requests, again = [], []
         answer, chunks = {"do": "executed", "batch": header["batch"]}, []
         try:
@@ -151,7 +155,7 @@ class _Worker:
         answer["again"] = again
         self._engine.send(answer, chunks, last=True)
 
-    def _awaited(self, coroutine):
+    def _awaited(self, coroutine: Any) -> Any:
         """Return what a coroutine gives; one of a decoupled model goes on behind."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
@@ -163,12 +167,14 @@ class _Worker:
         future.add_done_callback(self._behind)
         return None
 
-    def _behind(self, future):
+    def _behind(self, future: Any) -> None:
         self._background.discard(future)
         if not future.cancelled() and (error := future.exception()) is not None:
             traceback.print_exception(type(error), error, error.__traceback__)
 
-    def _responses(self, requests, returned, again, chunks):
+    def _responses(
+        self, requests: list[InferenceRequest], returned: Any, again: list[int], chunks: list[Any]
+    ) -> list[Any]:
         """Return what is answered to each request, None to those that are answered otherwise."""
         if returned is None:
             return [None] * len(requests)
@@ -213,7 +219,7 @@ class _Worker:
         return told
 
 
-def _said(error):
+def _said(error: Any) -> dict[str, Any]:
     """Return what is told of an exception: its text, and for the log its traceback."""
     text = str(error)[:_SAID]
     named = isinstance(error, _Wrong)
@@ -225,7 +231,7 @@ def _said(error):
     }
 
 
-def _imported(file):
+def _imported(file: str) -> Any:
     """Return the module of a model: a member of the package that its version's folder is, so that
     it may import beside itself either way."""
     path = Path(file)

@@ -1,7 +1,10 @@
 """What the server does for a model: its log, its metrics, loading other models."""
 
+from __future__ import annotations
+
 import json
 from enum import Enum, IntEnum
+from typing import Any
 
 from .engine import WORKER
 from .tensor import TritonModelException
@@ -21,7 +24,7 @@ class Logger:
     INFO, WARNING, ERROR, VERBOSE = LogLevel
 
     @staticmethod
-    def log(message, level=LogLevel.INFO):
+    def log(message: str, level: int = LogLevel.INFO) -> None:
         header = {"do": "log", "level": int(level), "text": str(message)}
         if WORKER.engine is None:
             print(message)
@@ -29,19 +32,19 @@ class Logger:
             WORKER.engine.send(header)
 
     @staticmethod
-    def log_info(message):
+    def log_info(message: str) -> None:
         Logger.log(message, LogLevel.INFO)
 
     @staticmethod
-    def log_warn(message):
+    def log_warn(message: str) -> None:
         Logger.log(message, LogLevel.WARNING)
 
     @staticmethod
-    def log_error(message):
+    def log_error(message: str) -> None:
         Logger.log(message, LogLevel.ERROR)
 
     @staticmethod
-    def log_verbose(message):
+    def log_verbose(message: str) -> None:
         Logger.log(message, LogLevel.VERBOSE)
 
 
@@ -51,7 +54,7 @@ class MetricKind(Enum):
     HISTOGRAM = "histogram"
 
 
-def _told(header):
+def _told(header: dict[str, Any]) -> dict[str, Any]:
     answer, _ = WORKER.required("What a server does for models").ask(header)
     if "error" in answer:
         raise TritonModelException(answer["error"][0])
@@ -62,22 +65,22 @@ class Metric:
     """The value of a family for one set of labels, which all workers of the server have in
     common."""
 
-    def __init__(self, family, labels):
+    def __init__(self, family: str, labels: Any) -> None:
         self._family, self._labels = family, labels
 
-    def increment(self, value):
+    def increment(self, value: float) -> None:
         self._do("increment", value)
 
-    def set(self, value):
+    def set(self, value: float) -> None:
         self._do("set", value)
 
-    def observe(self, value):
+    def observe(self, value: float) -> None:
         self._do("observe", value)
 
-    def value(self):
+    def value(self) -> float:
         return self._do("value", 0.0)["value"]
 
-    def _do(self, what, value):
+    def _do(self, what: str, value: float) -> dict[str, Any]:
         return _told(
             {
                 "do": "metric",
@@ -94,11 +97,11 @@ class MetricFamily:
 
     COUNTER, GAUGE, HISTOGRAM = MetricKind
 
-    def __init__(self, name, description, kind):
+    def __init__(self, name: str, description: str, kind: Any) -> None:
         self._name, self._kind = name, MetricKind(kind)
         _told({"do": "family", "name": name, "description": description, "kind": self._kind.value})
 
-    def Metric(self, labels=None, buckets=None):
+    def Metric(self, labels: Any = None, buckets: Any = None) -> Metric:
         if labels is not None and not isinstance(labels, dict):
             raise TritonModelException("Failed to create metric. Labels must be a dictionary.")
         if buckets is not None and not isinstance(buckets, list):
@@ -112,28 +115,28 @@ class MetricFamily:
         return Metric(self._name, pairs)
 
 
-def load_model(model_name, config="", files=None):
+def load_model(model_name: str, config: str = "", files: Any = None) -> None:
     """Load a model of the repository that is served; returns when requests go to it."""
     if files:
         raise TritonModelException("files are not loaded from a model; put them into the folder")
     _told({"do": "load", "model": model_name, "config": config})
 
 
-def unload_model(model_name, unload_dependents=False):
+def unload_model(model_name: str, unload_dependents: bool = False) -> None:
     """Serve a model no more, once its requests are answered."""
     _told({"do": "unload", "model": model_name, "dependents": bool(unload_dependents)})
 
 
-def is_model_ready(model_name, model_version=""):
+def is_model_ready(model_name: str, model_version: object = "") -> bool:
     """Tell whether a model answers requests."""
     return _told({"do": "ready", "model": model_name, "version": str(model_version)})["ready"]
 
 
-def get_model_dir():
+def get_model_dir() -> str:
     """Return the folder of the model's version."""
     return WORKER.folder
 
 
-def read(config):
+def read(config: str) -> Any:
     """Return a configuration as a dictionary."""
     return json.loads(config)

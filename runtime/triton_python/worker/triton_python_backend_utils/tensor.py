@@ -1,5 +1,9 @@
 """Tensors as a model has them."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from .link import DTYPES
@@ -22,7 +26,7 @@ TYPES = {
 }
 """The numbers that Triton gives types."""
 
-_OF_NUMPY = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
+_OF_NUMPY: dict[Any, str] = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
 _CPU = (1, 0)  # DLPack's device
 
 
@@ -35,7 +39,7 @@ class Tensor:
 
     __slots__ = ("_datatype", "_name", "_values")
 
-    def __init__(self, name, numpy_array):
+    def __init__(self, name: str, numpy_array: Any) -> None:
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
         if not isinstance(numpy_array, (np.ndarray, np.generic)):
@@ -54,53 +58,53 @@ class Tensor:
         self._name, self._datatype, self._values = name, datatype, values
 
     @classmethod
-    def received(cls, name, datatype, values):
+    def received(cls, name: str, datatype: str, values: Any) -> Tensor:
         """Return the tensor that a message holds."""
         one = cls.__new__(cls)
         one._name, one._datatype, one._values = name, datatype, values
         return one
 
-    def packed(self):
+    def packed(self) -> tuple[str, str, Any]:
         """Return what a message holds of it."""
         return self._name, self._datatype, self._values
 
-    def name(self):
+    def name(self) -> str:
         return self._name
 
-    def shape(self):
+    def shape(self) -> list[int]:
         return list(self._values.shape)
 
-    def triton_dtype(self):
+    def triton_dtype(self) -> int:
         return TYPES[self._datatype]
 
-    def is_cpu(self):
+    def is_cpu(self) -> bool:
         return True
 
-    def as_numpy(self):
+    def as_numpy(self) -> Any:
         if self._datatype == "BF16":
             raise TritonModelException(
                 "as_numpy() is not supported for bfloat16 tensors; use to_dlpack()"
             )
         return self._values
 
-    def to_dlpack(self):
+    def to_dlpack(self) -> Any:
         return self.__dlpack__()
 
-    def __dlpack__(self, *, stream=None, **_):
+    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
         if self._datatype == "BYTES":
             raise TritonModelException("DLPack does not have support for string tensors.")
         if self._datatype == "BF16":
             raise TritonModelException("bfloat16 tensors are not given as DLPack here")
-        values = self._values
+        values: Any = self._values
         if not values.flags.writeable:  # NumPy lends no others
             values = values.copy()
         return values.__dlpack__()
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return _CPU
 
     @staticmethod
-    def from_dlpack(name, tensor):
+    def from_dlpack(name: str, tensor: Any) -> Tensor:
         """Return a tensor of what another library has, which is copied only from a capsule's
         device; it must lie in C order."""
         if not hasattr(tensor, "__dlpack__"):
@@ -120,7 +124,7 @@ class Tensor:
 class _Capsule:
     """What NumPy asks a capsule for."""
 
-    def __init__(self, capsule):
+    def __init__(self, capsule: Any) -> None:
         if type(capsule).__name__ != "PyCapsule":
             raise TritonModelException(
                 "Provided tensor is not supported. Tensor must be a DLPack capsule or have "
@@ -128,8 +132,8 @@ class _Capsule:
             )
         self._capsule = capsule
 
-    def __dlpack__(self, **_):
+    def __dlpack__(self, **_: Any) -> Any:
         return self._capsule
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return _CPU
