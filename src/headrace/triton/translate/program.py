@@ -64,6 +64,7 @@ def translate(subject: Subject, version: int, around: Surroundings) -> Program:
     named = Names()
     results = {one.name: named.fresh(one.name) for one in outputs}
     head = _head(draft, subject, pipeline, inputs, inside, outputs, results)
+    _join_last(draft, made)
     returned = ", ".join(f"{results[name]} = {value}" for name, value in made.items())
     lines = [*draft.states, *_ended(draft, returned)]
     if draft.sequence is not None:
@@ -115,6 +116,14 @@ def _head(
         idle = draft.sequence.config.sequence_batching.max_sequence_idle_microseconds
         return f"{head} per sequence idle {duration(idle)}"
     return f"{head} batch {config.max_batch_size}" if config.max_batch_size > 0 else head
+
+
+def _join_last(draft: Draft, made: dict[str, str]) -> None:
+    """Let what is given be the last call itself, where nothing else is made of it."""
+    target, _, expression = draft.lines[-1].partition(" = ") if draft.lines else ("", "", "")
+    if list(made.values()) == [target] and not draft.following:
+        draft.lines.pop()
+        made.update({name: expression for name in made})
 
 
 def _ended(draft: Draft, returned: str) -> list[str]:

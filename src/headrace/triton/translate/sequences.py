@@ -37,7 +37,8 @@ def _control(subject: Subject, name: str, control: Message, ranks: dict[str, int
     kind, values, element = _KINDS[control.kind], (0.0, 0.0), ""
     if kind == "number":
         element = dtype(control)
-        kind = "id" if element == "bytes" else kind
+        if element == "bytes":
+            kind, element = "id", "string"
     for field, type in _VALUES:
         if given := list(getattr(control, field)):
             values, element = (float(given[0]), float(given[1])), type
@@ -49,7 +50,7 @@ def told(control: Control) -> str:
     element, said = control.tensor.dtype, f"sequence.{control.kind}"
     false, true = control.values
     if control.kind in ("number", "id"):
-        value = said if element == "u64" else f"cast({said}, {element})"
+        value = said if element in ("u64", "string") else f"cast({said}, {element})"
     elif (false, true) == (0.0, 1.0):
         value = said if element == "bool" else f"cast({said}, {element})"
     elif element == "bool":
