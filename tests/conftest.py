@@ -14,7 +14,7 @@ from hypothesis import settings
 # The same examples each time, so that no run fails by chance; who wants others says so, where a
 # property is worth a search (`derandomize=False`).
 settings.register_profile("full", max_examples=100, deadline=None, derandomize=True)
-settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
+settings.register_profile("quick", max_examples=30, deadline=None, derandomize=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
