@@ -148,17 +148,16 @@ def check_left(repository: Repository, record: Record) -> None:
     if not repository.drain(30):
         record.accuse("something is still in flight")
     for engine in repository.engines:
-        until = time.monotonic() + 5  # a worker lets go of values a moment after the answer
-        while (over := left_over(engine)) and time.monotonic() < until:
-            threading.Event().wait(0.01)
-        if over:
+        engine.settle(30)  # a worker lets go of values a moment after the answer
+        if over := left_over(engine):
             record.accuse(f"{engine.plan.pipelines[0].name}: left over {over}")
 
 
 def left_over(engine: Engine) -> dict[str, int]:
     """Return what an engine holds that it did not before the first request."""
     inside: Any = engine  # Any: nobody else wants to know what is looked at here
-    over: dict[str, int] = inside._workers._scheduler.leftovers() if inside._workers else {}
+    workers = inside._crew.workers
+    over: dict[str, int] = workers._scheduler.leftovers() if workers else {}
     for name, sequences in engine.sequences.items():
         over |= {f"sequences of {name}": len(sequences)} if len(sequences) else {}
     if any(getattr(segment, "device", "") == "sim" for segment in engine.plan.segments):

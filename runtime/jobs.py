@@ -92,8 +92,10 @@ def advance(
     try:
         return _walk(strand, outcome, tally, clock, doors)
     except Exception as error:
-        fault = own_fault(error, task.pipeline.plan.name)
-        return Ended(strand, fault) if isinstance(strand, Branch) else fault
+        name = task.pipeline.plan.name  # no local for the fault, whose traceback would hold it
+        if isinstance(strand, Branch):
+            return Ended(strand, own_fault(error, name))
+        return own_fault(error, name)
     finally:
         if task.turn is not None:
             task.release()
