@@ -1,7 +1,7 @@
 """What a rule is shown: a model with its completed configuration, and the others beside it."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..dsl.diagnostic import Diagnostic, Label, Severity
@@ -63,9 +63,17 @@ class Others:
 
     subjects: tuple[Subject, ...] = ()
     broken: frozenset[str] = frozenset()
+    _indexed: tuple[Subject, ...] = field(default=(), init=False, repr=False, compare=False)
+    _by_name: Mapping[str, Subject] = field(
+        default_factory=dict[str, Subject], init=False, repr=False, compare=False
+    )
 
     def named(self, name: str) -> Subject | None:
-        return next((one for one in self.subjects if one.name == name), None)
+        """Return the first of a name; steps are followed often, and there may be many models."""
+        if self._indexed is not self.subjects:
+            self._by_name = {one.name: one for one in reversed(self.subjects)}
+            self._indexed = self.subjects
+        return self._by_name.get(name)
 
     def __iter__(self) -> Iterator[Subject]:
         return iter(self.subjects)
