@@ -159,6 +159,9 @@ class Calls:
             raise error  # nothing of it was done here, so nothing is counted here
         fault = self.count_refused(pipeline, error)
         pipeline.failed(fault)
-        if fault is error:
-            raise fault
-        raise fault from error
+        try:
+            if fault is error:
+                raise fault
+            raise fault from error
+        finally:
+            del fault, error  # whose traceback holds this frame

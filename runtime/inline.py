@@ -133,7 +133,10 @@ def _call(
         return stage.run(columns, group.count, tally.stages[stage.index])
     except Exception as error:
         fault = blame(error, Work(stage, columns, group, call.place), name)
-        raise fault from fault.__cause__
+        try:
+            raise fault from fault.__cause__
+        finally:
+            del fault  # whose traceback holds this frame
 
 
 def answer_in_turn(
