@@ -53,8 +53,10 @@ def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
             if list(one.reshape.shape).count(-1) > 1:
                 message = f"`{one.name}` gets a shape with several open sizes"
                 yield (field, number, "reshape"), message, "leave one of them open"
+    # A Python model is given each request as it came; without rows there is nothing to gather.
+    gathers = config.backend not in ("", PYTHON) and config.max_batch_size > 0
     for number, one in enumerate(config.input):
-        if one.allow_ragged_batch and config.backend != PYTHON:
+        if one.allow_ragged_batch and gathers:
             message = f"rows of `{one.name}` do not follow each other in one line"
             help = "leave it out: requests of other shapes run by themselves"
             yield ("input", number, "allow_ragged_batch"), message, help
