@@ -15,6 +15,7 @@ from headrace.compiler.plan import Plan
 from headrace.export.target import Export, ExportError, Subject, all_targets
 from headrace.export.triton.config import parse, write
 from headrace.export.triton.light import restore
+from headrace.runtime.load_error import LoadError
 from headrace.runtime.protocols.messages import ModelConfig
 from tests.export.programs import write_program
 from tests.runtime.plans import model
@@ -255,3 +256,9 @@ def test_an_export_that_is_imported_is_the_same_plan(
     assert main(["import", "triton", str(folder), "-o", str(tmp_path / "app")]) == 0
     assert "has made this repository" in capsys.readouterr().err
     assert (tmp_path / "app" / "served.plan").read_bytes() == plan_file.to_bytes(plan)
+
+
+def test_a_plan_for_triton_runs_nowhere_else(plan: Plan) -> None:
+    carried = plan_file.read(exported(plan).files["cascade/1/headrace.plan"])
+    with pytest.raises(LoadError, match="this process is no part of a tritonserver"):
+        headrace.load(carried)
