@@ -44,7 +44,7 @@ class ModelProcess(Process):
             raise
         self._model, self._keeper = program, threading.get_ident()
         self._talking = threading.Lock()  # whoever reads
-        self._asking = self._missed = self._watching = False
+        self._asking = self._draining = self._missed = self._watching = False
         self._link = Link(self._socket)
         self._calls = calls
         self._numbers = itertools.count(1)
@@ -133,17 +133,20 @@ class ModelProcess(Process):
                 return
 
     def _drain(self) -> None:
-        """Take all that has been said, unless who asks takes it."""
-        with self._lock:
-            if self._asking:
-                self._missed = True
-                return
-            self._talking.acquire()  # which nobody holds for long who does not ask
-        try:
-            while _readable(self._socket, 0) and self._listen():
-                pass
-        finally:
-            self._talking.release()
+        """Take all that has been said, unless who asks, or drains already, takes it."""
+        while True:
+            with self._lock:
+                if self._asking or self._draining:
+                    self._missed = True
+                    return
+                self._draining, self._missed = True, False
+            with self._talking:  # which nobody holds for long who does not ask
+                while _readable(self._socket, 0) and self._listen():
+                    pass
+            with self._lock:
+                self._draining = False
+                if not self._missed:
+                    return
 
     def _order(self, run: Run) -> tuple[Header, list[Any]]:  # Any: bytes of tensors
         chunks: list[Any] = []
