@@ -31,7 +31,8 @@ def _statistics(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: J
     }
     if name and not wanted:
         raise unknown_model(name, version)
-    return {"model_stats": [_model(*key, counts) for key, counts in sorted(wanted.items())]}
+    ordered = sorted(wanted, key=lambda key: (key[0], int(key[1])))
+    return {"model_stats": [_model(*key, wanted[key]) for key in ordered]}
 
 
 def _model(name: str, version: str, counts: PipelineCounts) -> Any:  # Any: JSON

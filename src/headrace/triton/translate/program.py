@@ -123,7 +123,7 @@ def _join_last(draft: Draft, made: dict[str, str]) -> None:
     target, _, expression = draft.lines[-1].partition(" = ") if draft.lines else ("", "", "")
     if list(made.values()) == [target] and not draft.following:
         draft.lines.pop()
-        made.update({name: expression for name in made})
+        made.update(dict.fromkeys(made, expression))
 
 
 def _ended(draft: Draft, returned: str) -> list[str]:
