@@ -100,7 +100,7 @@ def refereeing(folder: Path) -> Generator[Referee, None, None]:
             _wait(referee, process)
             yield referee
         finally:
-            process.terminate()
+            process.kill()  # it waits for ever for a model that hangs; the models' processes see it
             process.wait(_LONGEST)
 
 
