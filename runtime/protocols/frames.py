@@ -1,17 +1,21 @@
-"""Raw tensors without copies: cut out of a message before it is parsed.
+"""Fields of messages as bytes: raw tensors are cut out of a message before it is parsed, and a
+message that is bytes already is put into another.
 
 A parser copies the bytes of a tensor into its message, and once more for who reads them. Fields of
 a message may come in any order, so that those which hold tensors can be handled apart from the
 rest.
 """
 
-from .messages import ModelInferRequest
+from .messages import ModelInferRequest, ModelStreamInferResponse
 from .raw import LARGE
 
 _BYTES = 2  # the wire type of what has its length in front
 _WIDTHS = {1: 8, 5: 4}  # bytes of the wire types that have always the same
 _MOST_FIELDS = 4096  # of a message; what has more is left to the parser
 _INPUTS = ModelInferRequest.DESCRIPTOR.fields_by_name["raw_input_contents"].number << 3 | _BYTES
+_IN_STREAM = (
+    ModelStreamInferResponse.DESCRIPTOR.fields_by_name["infer_response"].number << 3 | _BYTES
+)
 
 
 def without_tensors(request: bytes) -> tuple[bytes, list[memoryview]]:
@@ -61,3 +65,24 @@ def _number(buffer: bytes, at: int) -> tuple[int, int]:
             raise IndexError
         number |= (buffer[at] & 0x7F) << shift
     return number, at + 1
+
+
+def in_stream(response: bytes, parameters: bytes = b"") -> bytes:
+    """Return a ModelInferResponse, with these parameters too, as one message of a stream."""
+    length = len(response) + len(parameters)
+    return b"".join((head(_IN_STREAM, length), response, parameters))
+
+
+def head(tag: int, length: int) -> bytes:
+    """Return what stands in front of the content of a field."""
+    return bytes((tag,)) + number_bytes(length)
+
+
+def number_bytes(number: int) -> bytes:
+    """Return a number in as many bytes as it takes, seven bits each."""
+    content = bytearray()
+    while number > 0x7F:
+        content.append(number & 0x7F | 0x80)
+        number >>= 7
+    content.append(number)
+    return bytes(content)

@@ -6,12 +6,13 @@ A message object takes several times as long for what is small, and copies once 
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from ...stdlib.op import Item
 from .deliveries import PLAIN, Deliveries
 from .forms import Shape
-from .messages import ModelInferResponse, ModelStreamInferResponse
+from .frames import head, number_bytes
+from .messages import ModelInferResponse
 from .models import Model
 from .raw import Buffer, raw_buffer
 from .results import result_tensors
@@ -29,7 +30,6 @@ _MODEL, _VERSION = _tag(ModelInferResponse, "model_name"), _tag(ModelInferRespon
 _ID, _OUTPUT = _tag(ModelInferResponse, "id"), _tag(ModelInferResponse, "outputs")
 _RAW = _tag(ModelInferResponse, "raw_output_contents")
 _NAME, _DATATYPE, _SHAPE = (_tag(_Tensor, name) for name in ("name", "datatype", "shape"))
-_IN_STREAM: Final = _tag(ModelStreamInferResponse, "infer_response")
 
 
 def encode_response(
@@ -60,15 +60,9 @@ def encode_response(
                 parts.append(_output(tensor_name, datatype.name, shape, said))
                 content = b""  # clients count these as they count outputs
             length = len(content)
-            raws.append(_SHORT[length] if length < len(_SHORT) else _head(_RAW, length))
+            raws.append(_SHORT[length] if length < len(_SHORT) else head(_RAW, length))
             raws.append(content)
     return b"".join(parts + raws)
-
-
-def in_stream(response: bytes, parameters: bytes = b"") -> bytes:
-    """Return a ModelInferResponse, with these parameters too, as one message of a stream."""
-    head = _head(_IN_STREAM, len(response) + len(parameters))
-    return b"".join((head, response, parameters))
 
 
 @lru_cache(_KEPT)
@@ -82,7 +76,7 @@ def _output(name: str, datatype: str, shape: Shape, parameters: bytes = b"") -> 
     told = (
         _field(_NAME, name.encode()),
         _field(_DATATYPE, datatype.encode()),
-        _field(_SHAPE, b"".join(map(_number, shape))) if shape else b"",
+        _field(_SHAPE, b"".join(map(number_bytes, shape))) if shape else b"",
         parameters,
     )
     return _field(_OUTPUT, b"".join(told))
@@ -98,21 +92,7 @@ def _parameters(parameters: Mapping[str, str | int]) -> bytes:
 
 
 def _field(tag: int, content: bytes) -> bytes:
-    return _head(tag, len(content)) + content
+    return head(tag, len(content)) + content
 
 
-def _head(tag: int, length: int) -> bytes:
-    return bytes((tag,)) + _number(length)
-
-
-def _number(number: int) -> bytes:
-    """Return a number in as many bytes as it takes, seven bits each."""
-    content = bytearray()
-    while number > 0x7F:
-        content.append(number & 0x7F | 0x80)
-        number >>= 7
-    content.append(number)
-    return bytes(content)
-
-
-_SHORT = tuple(_head(_RAW, length) for length in range(128))  # most answers are of few bytes
+_SHORT = tuple(head(_RAW, length) for length in range(128))  # most answers are of few bytes

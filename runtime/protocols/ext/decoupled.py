@@ -1,9 +1,9 @@
 """Extension: models that answer a request any number of times, and how a caller learns the end."""
 
+from ..frames import in_stream
 from ..messages import ModelInferResponse
 from ..models import Model
 from ..parameters import Parameters, boolean
-from ..protobuf_writer import in_stream
 
 NAMES: tuple[str, ...] = ()
 

@@ -16,7 +16,7 @@ from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.grpc.methods import inference_methods
 from headrace.runtime.http import HttpFront
 from headrace.runtime.protocols.datatypes import DATATYPES
-from headrace.runtime.protocols.frames import without_tensors
+from headrace.runtime.protocols.frames import in_stream, without_tensors
 from headrace.runtime.protocols.limits import Limits
 from headrace.runtime.protocols.messages import (
     ModelInferRequest,
@@ -24,7 +24,7 @@ from headrace.runtime.protocols.messages import (
     ModelStreamInferResponse,
 )
 from headrace.runtime.protocols.operations import all_operations
-from headrace.runtime.protocols.protobuf_writer import encode_response, in_stream
+from headrace.runtime.protocols.protobuf_writer import encode_response
 from headrace.runtime.protocols.raw import LARGE, raw_buffer, read_raw
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.service import Service
