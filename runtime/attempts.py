@@ -80,4 +80,4 @@ class Try:
             ended = isinstance(fault, OverLimit) and limited
             if ended or fault.code is Code.INTERNAL:
                 raise
-            return fault
+            return fault.with_traceback(None)  # whose frames lead to what holds it

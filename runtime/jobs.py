@@ -69,12 +69,17 @@ def go_on(
     """Go on with strands; several are each to wait at the next stage for the others."""
     if len(resumes) > 1:
         doors = CLOSED
-    steps: list[Reached] = []
-    for strand, outcome in resumes:
-        at, before = strand.at, strand.busy
-        reached = advance(strand, outcome, tally, clock, doors)
-        steps.append(Reached(strand, reached, strand.busy - before if strand.at == at else None))
-    return steps
+    return [_gone_on(resume, tally, clock, doors) for resume in resumes]
+
+
+def _gone_on(resume: Resume, tally: Tally, clock: Callable[[], float], doors: Doors) -> Reached:
+    strand = resume.strand
+    at, before = strand.at, strand.busy
+    return Reached(
+        strand,
+        advance(strand, resume.outcome, tally, clock, doors),
+        strand.busy - before if strand.at == at else None,
+    )
 
 
 def advance(
@@ -92,10 +97,12 @@ def advance(
     try:
         return _walk(strand, outcome, tally, clock, doors)
     except Exception as error:
-        name = task.pipeline.plan.name  # no local for the fault, whose traceback would hold it
+        # no local for the fault: frames that the traceback of its cause leads to would hold it,
+        # and it leaves its own here, which leads its caller to nothing of his
+        name = task.pipeline.plan.name
         if isinstance(strand, Branch):
-            return Ended(strand, own_fault(error, name))
-        return own_fault(error, name)
+            return Ended(strand, own_fault(error, name).with_traceback(None))
+        return own_fault(error, name).with_traceback(None)
     finally:
         if task.turn is not None:
             task.release()

@@ -14,10 +14,32 @@ def hand_out(task: Task, outcome: "dict[str, Item] | Fault", tally: Tally, now: 
     count_outcome(tally, task, outcome, now)
     if task.turn is not None:
         task.leave(not isinstance(outcome, Fault))
+    answer, task.answer = task.answer, ANSWERED
     if isinstance(outcome, Fault):
-        task.answer.fail(outcome)
+        answer.fail(outcome)
     else:
-        task.answer.give(outcome)
+        answer.give(outcome)
+
+
+class Answered:
+    """Where an answer went: frames that the traceback of a fault leads to hold its request, which is
+    to hold neither the fault nor who has it."""
+
+    def give(self, outputs: dict[str, Item]) -> None:
+        """Nobody waits any more."""
+
+    def fail(self, fault: Fault) -> None:
+        """Nobody waits any more."""
+
+    def emit(self, outputs: dict[str, Item]) -> bool:
+        del outputs
+        return True
+
+    def take_back(self) -> None:
+        """Nobody waits any more."""
+
+
+ANSWERED = Answered()
 
 
 def count_outcome(tally: Tally, task: Task, outcome: "dict[str, Item] | Fault", now: float) -> None:

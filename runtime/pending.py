@@ -61,14 +61,24 @@ class Pending(Future[Result], Generic[Result]):
     def result(self, timeout: float | None = None) -> Result:
         if self._state == _FINISHED and self._exception is None:
             return self._result  # pyright: ignore[reportReturnType] it is there
-        if (task := self.task) is not None:
-            self._wait(task, timeout)
-        return super().result(timeout)
+        try:
+            self._waits(timeout)
+            return super().result(timeout)
+        finally:
+            del self  # or the fault would hold itself, whose traceback leads to this frame
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        if (task := self.task) is not None:
-            self._wait(task, timeout)
-        return super().exception(timeout)
+        try:
+            self._waits(timeout)
+            return super().exception(timeout)
+        finally:
+            del self  # likewise
+
+    def _waits(self, timeout: float | None) -> None:
+        task, wait = self.task, self._wait
+        del self  # likewise
+        if task is not None:
+            wait(task, timeout)
 
     def cancel(self) -> bool:
         task = self.task  # none any more once it is answered

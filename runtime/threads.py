@@ -21,7 +21,7 @@ from .places import Places
 from .request import Code, Fault
 from .scheduler import Answer, GoOn, Job, Run, Scheduler, Start
 from .stage import Stage
-from .strands import open_walk, opens
+from .strands import Delivery, open_walk, opens
 from .streams import Stream, unread
 from .task import Strand, Task, Ticket
 from .turns import Sequences
@@ -135,19 +135,22 @@ class Workers:
                 return
             before = self._places.lend()
         answers: Sequence[Answer] = ()
+        waits = task.answer
         try:
             answers, now = self._do(job, tally)
             self._answer(answers, tally, now)
         except BaseException:  # as when the user presses ^C, at any moment
             fault = Fault(Code.CANCELLED, "the thread that ran it was interrupted")
             self._end(task, fault)
-            if isinstance(task.answer, Future) and not task.answer.done():
+            if isinstance(waits, Future) and not waits.done():
                 answers = answers or ((task, fault),)  # it was done, and is to be answered still
-                task.answer.fail(fault)
+                waits.fail(fault)
             raise
         finally:
+            answered = len(answers)
+            del job, answers, waits  # see _do
             with self._lock:
-                self._answered(len(answers))
+                self._answered(answered)
                 self._places.give_back(before)
                 if self._places.empty or self._stopping:
                     self._empty.notify_all()
@@ -345,19 +348,27 @@ class Workers:
 
     def _do(self, job: Job, tally: Tally) -> tuple[Sequence[Answer], float]:
         """Do a job; return the requests that are to be answered, and when that was."""
-        if isinstance(job, Run):
-            deliveries = self.run_batch(job.queue.stage, job.batch, tally, self._clock())
-            ended, others = conclude(deliveries)
-            with self._lock:
-                now = self._clock()
-                self._scheduler.ran(job, others, now)
-                return self._scheduler.concluded(ended, now), now
-        if isinstance(job, GoOn):
-            return self._advanced(go_on(job.resumes, tally, self._clock, self))
-        if isinstance(job, Start):
-            reached = advance(job.task, None, tally, self._clock, self)
-            return self._advanced([Reached(job.task, reached)])
-        return self._advanced([Reached(job.task, job.fault)])
+        try:
+            if isinstance(job, Run):
+                at = self._clock()
+                return self._ran(job, self.run_batch(job.queue.stage, job.batch, tally, at))
+            if isinstance(job, GoOn):
+                return self._advanced(go_on(job.resumes, tally, self._clock, self))
+            if isinstance(job, Start):
+                return self._advanced(
+                    [Reached(job.task, advance(job.task, None, tally, self._clock, self))]
+                )
+            return self._advanced([Reached(job.task, job.fault)])
+        finally:
+            del job  # a fault's traceback leads to this frame: what names the fault would hold it
+
+    def _ran(self, job: Run, deliveries: Sequence[Delivery]) -> tuple[Sequence[Answer], float]:
+        """Hand back what a batch has given; return whom to answer, and when that was."""
+        ended, others = conclude(deliveries)
+        with self._lock:
+            now = self._clock()
+            self._scheduler.ran(job, others, now)
+            return self._scheduler.concluded(ended, now), now
 
     def _advanced(self, steps: Sequence[Reached]) -> tuple[Sequence[Answer], float]:
         """Hand back what strands have come to; return whom to answer, and when that was."""
