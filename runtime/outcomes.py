@@ -22,7 +22,7 @@ def hand_out(task: Task, outcome: "dict[str, Item] | Fault", tally: Tally, now: 
 
 
 class Answered:
-    """Where an answer went: frames that the traceback of a fault leads to hold its request, which is
+    """Where an answer went: the frames that a fault's traceback leads to hold its request, which is
     to hold neither the fault nor who has it."""
 
     def give(self, outputs: dict[str, Item]) -> None:
