@@ -188,7 +188,9 @@ def test_a_route_that_takes_a_token_is_closed_without_it(
             assert SECRET not in answer.text
     answer = ask(closed, route, authorization=f"Bearer {SECRET}")
     assert answer.status_code not in (401, 403, 405)
-    assert answer.status_code != 404 or "failed to load" in answer.text  # there is no folder
+    # it was routed: there is no folder to load from, and another test may have unloaded the model
+    missing = ("failed to load", "Request for unknown model")
+    assert answer.status_code != 404 or any(said in answer.text for said in missing)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
