@@ -83,7 +83,7 @@ def _ordering(subject: Subject, batching: Message) -> Iterator[Diagnostic]:
         )
     policies: list[tuple[tuple[str, ...], Message]] = []
     policies.append(((path, "default_queue_policy"), batching.default_queue_policy))
-    for level, policy in batching.priority_queue_policy.items():
+    for level, policy in sorted(batching.priority_queue_policy.items()):
         policies.append(((path, "priority_queue_policy", str(level)), policy))
     for place, policy in policies:
         if policy.timeout_action == _DELAY and policy.default_timeout_microseconds:

@@ -30,7 +30,7 @@ def _mixed(subject: Subject, step: Step, origin: dict[str, int | None]) -> Diagn
     parts = [
         f"`{name}` comes "
         + ("with the request" if (by := origin[name]) is None else f"from `{made[by].model_name}`")
-        for name in step.config.input_map.values()
+        for _, name in sorted(step.config.input_map.items())
     ]
     return subject.error(
         _CODE,

@@ -85,7 +85,7 @@ def _names(subject: Subject, step: Step) -> Iterator[Diagnostic]:
     if model.has_tensors:
         for side in ("input", "output"):
             names = [one.name for one in getattr(model.config, side)]
-            for name in getattr(step.config, f"{side}_map"):
+            for name in sorted(getattr(step.config, f"{side}_map")):
                 if name not in names:
                     yield subject.error(
                         _MAPS,

@@ -20,7 +20,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
                 yield subject.warning(
                     _CODE, f"`{name}` has no effect on an ensemble", name, help="leave it out"
                 )
-    for key, parameter in written.parameters.items():
+    for key, parameter in sorted(written.parameters.items()):
         if "${" in parameter.string_value:
             yield subject.warning(
                 "HR602",

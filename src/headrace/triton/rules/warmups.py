@@ -25,7 +25,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             )
         if subject.has_tensors:
             yield from _missing(subject, warmup, path)
-        for name, given in warmup.inputs.items():
+        for name, given in sorted(warmup.inputs.items()):
             yield from _input(subject, name, given, (*path, "inputs", name))
 
 

@@ -84,7 +84,7 @@ def _is_ready(subject: Subject, number: int, values: Mapping[str, str]) -> bool:
 
 def _stuck(subject: Subject, number: int, values: Mapping[str, str]) -> Exception:
     step = subject.config.ensemble_scheduling.step[number]
-    name = next(one for one in step.input_map.values() if one not in values)
+    name = min(one for one in step.input_map.values() if one not in values)
     return refuse(
         subject,
         f"nothing makes `{name}` before step {number}, `{step.model_name}`, reads it",
@@ -110,8 +110,8 @@ def _step(
             *("ensemble_scheduling", "step", number, "model_name"),
             help="look what is said of it",
         )
-    arguments = {name: values[tensor] for name, tensor in step.input_map.items()}
-    wanted = {name: outputs.get(tensor, tensor) for name, tensor in step.output_map.items()}
+    arguments = {name: values[tensor] for name, tensor in sorted(step.input_map.items())}
+    wanted = {name: outputs.get(tensor, tensor) for name, tensor in sorted(step.output_map.items())}
     batches = member.config.max_batch_size > 0
     if draft.stream and (member.is_ensemble or is_decoupled(member)):
         batches = False  # whole requests go in, their batch axis included

@@ -28,7 +28,7 @@ def warmups(subject: Subject) -> Iterator[Mapping[str, NDArray[Any]]]:  # Any: o
         rows = max(1, warmup.batch_size)
         given = {
             name: _value(subject, number, name, one, rows if config.max_batch_size > 0 else None)
-            for name, one in warmup.inputs.items()
+            for name, one in sorted(warmup.inputs.items())
             if name in inputs
         }
         for _ in range(max(1, warmup.count)):
