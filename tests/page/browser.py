@@ -40,7 +40,7 @@ class Browser:
         self._client, self._session = client, session
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a command of this session; raises RuntimeError when it fails."""
+        """Send a WebDriver command; raises RuntimeError when it fails."""
         return _value(self._client.request(method, f"{self._session}{path}", json=body))
 
     def go(self, url: str) -> None:
