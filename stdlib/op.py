@@ -121,6 +121,46 @@ class Emitter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """How generated code computes one element: the lines of an op in a kernel.
+
+    `expression` is C++ over the arguments `{0}`, `{1}`, ..., literals among them, each as what its
+    dtype is computed as: f16 and bf16 as f32, small integers as i32. With `wraps` integers have no
+    sign there, so that they may overflow. The result is rounded to its dtype; with `converts` it is
+    of the first argument's before, and an expression that gives a bool says so with `tells`. With
+    `selects` the first argument is a bool, whatever the others are. `exact`: the bits are those of
+    the reference. `requires` raises Decline where code cannot do what the reference does; it is
+    given the dtype and the literal of each argument, None where that is made at run time.
+
+    `real_exp(x)` and others of its kind are functions of C's library; kernel.cu.j2 has the rest.
+    """
+
+    expression: str
+    exact: bool = True
+    wraps: bool = False
+    tells: bool = False
+    converts: bool = False
+    selects: bool = False
+    requires: Callable[[DType, "Sequence[Array | None]"], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """How generated code reduces axes, which are the op's second argument, beside `keepdims`.
+
+    `expression` takes the next element `{1}` to what there is, `{0}`, that begins as `start` says;
+    `end` makes the result of what there is in the end and the `{n}` elements. With `sums` numbers
+    are added in f64, and integers without a sign.
+    """
+
+    expression: str
+    start: str  # "zero", "lowest" or "highest"
+    sums: bool = False
+    end: str = "{0}"
+    exact_for: Callable[[DType], bool] = lambda _: True
+
+
 TypeRule: TypeAlias = Callable[[Sequence[Argument], Dims], tuple[Type, ...]]
 Reference: TypeAlias = Callable[..., "Item | tuple[Item, ...]"]
 Lowering: TypeAlias = Callable[[Emitter, Sequence[Operand], Sequence[Type]], tuple[str, ...]]
@@ -148,6 +188,7 @@ class Op:
             values, a zero may come out with the other sign.
         tolerance: how far the results of a lowering that is not exact may be from the reference's
             in f32, relative or absolute, whichever is more; in f64 a millionth of it.
+        kernel: how generated code computes it; None where it cannot.
         effects: see Effects.
         example: a runnable line for the docs.
         samples: makes argument lists that the conformance tests try: arrays, lists, strings and
@@ -167,6 +208,7 @@ class Op:
     effects: Effects = Effects.PURE
     example: str = ""
     samples: Samples | None = None
+    kernel: Kernel | Fold | None = None
 
     @property
     def family(self) -> str:

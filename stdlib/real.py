@@ -1,10 +1,14 @@
 """The sigmoid, which stands under two families, and samples of real functions."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from .op import Array, Sample
+
+SIGMOID: Final = "1 / (1 + real_exp(-{0}))"
+"""The same in generated code."""
 
 
 def sigmoid(x: Array) -> Array:

@@ -9,7 +9,7 @@ from ...dsl.types import DType, TensorType, Type
 from ..constants import constant_dtype
 from ..dtypes import from_numpy, integer_range, to_numpy, to_onnx
 from ..lowering import tensor_type
-from ..op import Argument, Array, Decline, Emitter, Op, Operand, OpTypeError, Param, Sample
+from ..op import Argument, Array, Decline, Emitter, Kernel, Op, Operand, OpTypeError, Param, Sample
 from ..rules import tensor
 from ..values import array
 
@@ -102,5 +102,6 @@ OP = Op(
     reference=reference,
     lowering=lower,
     example="y = cast(x, f16)",
+    kernel=Kernel("{0}", converts=True),
     samples=samples,
 )

@@ -15,6 +15,7 @@ from ..op import (
     Array,
     Decline,
     Emitter,
+    Fold,
     Item,
     Literal,
     Lowering,
@@ -74,6 +75,10 @@ def mean(x: Array, axis: "tuple[int, ...] | None", keepdims: bool) -> Array:
         return np.add(total(x, axis, keepdims), x.dtype.type(np.nan))
     function: Function = np.mean
     return np.asarray(function(x, axis=axis, keepdims=keepdims), x.dtype)
+
+
+def is_integer(dtype: DType) -> bool:
+    return dtype.is_integer
 
 
 def nothing_along(x: Array, axis: "tuple[int, ...] | None") -> bool:
@@ -182,6 +187,7 @@ OPS = (
         lowering=lower_to("ReduceSum", FLOATS),
         exact=False,
         example="y = sum(x, axis = -1)",
+        kernel=Fold("{0} + {1}", "zero", sums=True, exact_for=is_integer),
         samples=number_samples,
     ),
     Op(
@@ -194,6 +200,7 @@ OPS = (
         lowering=lower_to("ReduceMean", FLOATS),
         exact=False,
         example="y = mean(x, axis = 0)",
+        kernel=Fold("{0} + {1}", "zero", sums=True, end="{0} / {n}", exact_for=is_integer),
         samples=samples,
     ),
     Op(
@@ -205,6 +212,7 @@ OPS = (
         reference=over_axes(np.max, empty=False),
         lowering=lower_to("ReduceMax", BOUNDS),
         example="best = max(scores)",
+        kernel=Fold("greater_of({0}, {1})", "lowest"),
         samples=number_samples,
     ),
     Op(
@@ -216,6 +224,7 @@ OPS = (
         reference=over_axes(np.min, empty=False),
         lowering=lower_to("ReduceMin", BOUNDS),
         example="worst = min(scores)",
+        kernel=Fold("lesser_of({0}, {1})", "highest"),
         samples=number_samples,
     ),
 )

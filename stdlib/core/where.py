@@ -7,7 +7,7 @@ import numpy as np
 from ...dsl.dims import Dims
 from ...dsl.types import DType, TensorType, Type
 from ..lowering import aligned, operand_dtype, require, tensor_type
-from ..op import Argument, Array, Emitter, Item, Literal, Op, Operand, Param, Sample
+from ..op import Argument, Array, Emitter, Item, Kernel, Literal, Op, Operand, Param, Sample
 from ..rules import broadcast, common_dtype, of_dtype, tensor
 from ..values import array, same_dtype, scalar_or_array
 
@@ -61,5 +61,6 @@ OP = Op(
     reference=reference,
     lowering=lower,
     example="y = where(x > 0, x, 0)",
+    kernel=Kernel("{0} ? {1} : {2}", selects=True),
     samples=samples,
 )

@@ -7,7 +7,7 @@ import numpy as np
 from ...dsl.types import DType, Type
 from ..elementwise import function, is_number, same_type
 from ..lowering import ARITHMETIC, aligned, elementwise, operand_dtype, require, tensor_type
-from ..op import Array, Decline, Emitter, Op, Operand, Param, Sample
+from ..op import Array, Decline, Emitter, Kernel, Op, Operand, Param, Sample
 from ..values import array
 
 NAMES = ("left", "right")
@@ -64,6 +64,12 @@ def lower_remainder(
     return divided(emit, operands, results, "Mod", fmod=1)
 
 
+def known_divisor(dtype: DType, literals: "Sequence[Array | None]") -> None:
+    """Decline an integer divisor that may be zero, which is an error."""
+    if dtype.is_integer and (literals[1] is None or not np.all(literals[1])):
+        raise Decline("an integer divisor made at run time may be zero, of which it could not tell")
+
+
 def samples(random: np.random.Generator) -> Sequence[Sample]:
     x = random.normal(0, 10, (3, 4)).astype(np.float32)
     y = random.normal(0, 10, 4).astype(np.float32)
@@ -108,6 +114,7 @@ OPS = (
         reference=function(np.add),
         lowering=elementwise("Add", ARITHMETIC),
         example="y = x + 1",
+        kernel=Kernel("{0} + {1}", wraps=True),
         samples=string_samples,
     ),
     Op(
@@ -119,6 +126,7 @@ OPS = (
         reference=function(np.subtract),
         lowering=elementwise("Sub", ARITHMETIC),
         example="y = x - 1",
+        kernel=Kernel("{0} - {1}", wraps=True),
         samples=samples,
     ),
     Op(
@@ -130,6 +138,7 @@ OPS = (
         reference=function(np.multiply),
         lowering=elementwise("Mul", ARITHMETIC),
         example="y = x * 2",
+        kernel=Kernel("{0} * {1}", wraps=True),
         samples=samples,
     ),
     Op(
@@ -141,6 +150,7 @@ OPS = (
         reference=function(divide),
         lowering=lower_divide,
         example="y = x / 255",
+        kernel=Kernel("quotient({0}, {1})", requires=known_divisor),
         samples=samples,
     ),
     Op(
@@ -152,6 +162,7 @@ OPS = (
         reference=function(remainder),
         lowering=lower_remainder,
         example="y = n % 32",
+        kernel=Kernel("left_over({0}, {1})", requires=known_divisor),
         samples=samples,
     ),
     Op(
@@ -163,6 +174,7 @@ OPS = (
         reference=function(np.negative),
         lowering=elementwise("Neg", ARITHMETIC),
         example="y = -x",
+        kernel=Kernel("-{0}", wraps=True),
         samples=unary_samples,
     ),
 )

@@ -15,6 +15,7 @@ from ..op import (
     Decline,
     Emitter,
     Item,
+    Kernel,
     Lowering,
     Op,
     Operand,
@@ -81,7 +82,7 @@ def shift_samples(random: np.random.Generator) -> Sequence[Sample]:
     return [(sample[0], count) for sample in samples(random) for count in (0, 3)]
 
 
-def pair(name: str, op_type: str, apply: Function, summary: str) -> Op:
+def pair(name: str, op_type: str, sign: str, apply: Function, summary: str) -> Op:
     return Op(
         name=f"math.{name}",
         summary=summary,
@@ -91,11 +92,12 @@ def pair(name: str, op_type: str, apply: Function, summary: str) -> Op:
         reference=function(apply),
         lowering=lower_bits(op_type),
         example=f"y = math.{name}(ids, 255)",
+        kernel=Kernel(f"{{0}} {sign} {{1}}", wraps=True),
         samples=samples,
     )
 
 
-def shift(name: str, apply: Function, summary: str) -> Op:
+def shift(name: str, kernel: Kernel, apply: Function, summary: str) -> Op:
     return Op(
         name=f"math.{name}",
         summary=summary,
@@ -107,14 +109,15 @@ def shift(name: str, apply: Function, summary: str) -> Op:
         types=shift_types,
         reference=shifted(apply),
         example=f"y = math.{name}(ids, 3)",
+        kernel=kernel,
         samples=shift_samples,
     )
 
 
 OPS = (
-    pair("bit_and", "BitwiseAnd", np.bitwise_and, "Keeps the bits that both sides have."),
-    pair("bit_or", "BitwiseOr", np.bitwise_or, "Joins the bits that either side has."),
-    pair("bit_xor", "BitwiseXor", np.bitwise_xor, "Keeps the bits in which the sides differ."),
+    pair("bit_and", "BitwiseAnd", "&", np.bitwise_and, "Keeps the bits that both sides have."),
+    pair("bit_or", "BitwiseOr", "|", np.bitwise_or, "Joins the bits that either side has."),
+    pair("bit_xor", "BitwiseXor", "^", np.bitwise_xor, "Keeps the bits in which the sides differ."),
     Op(
         name="math.bit_not",
         summary="Turns every bit over.",
@@ -124,8 +127,19 @@ OPS = (
         reference=function(np.invert),
         lowering=lower_bits("BitwiseNot"),
         example="y = math.bit_not(ids)",
+        kernel=Kernel("~{0}", wraps=True),
         samples=unary_samples,
     ),
-    shift("shift_left", np.left_shift, "Moves bits up; those that leave are lost."),
-    shift("shift_right", np.right_shift, "Moves bits down; signed integers keep their sign."),
+    shift(
+        "shift_left",
+        Kernel("{0} << {1}", wraps=True),
+        np.left_shift,
+        "Moves bits up; those that leave are lost.",
+    ),
+    shift(
+        "shift_right",
+        Kernel("{0} >> {1}"),
+        np.right_shift,
+        "Moves bits down; signed integers keep their sign.",
+    ),
 )

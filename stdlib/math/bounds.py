@@ -7,7 +7,7 @@ import numpy as np
 from ...dsl.types import Type
 from ..elementwise import function, is_number, same_type
 from ..lowering import ARITHMETIC, aligned, elementwise, operand_dtype, require, tensor_type
-from ..op import Array, Emitter, Op, Operand, Param, Sample
+from ..op import Array, Emitter, Kernel, Op, Operand, Param, Sample
 
 NAMES = ("left", "right")
 PARAMS = (Param("left", "One side."), Param("right", "The other side."))
@@ -63,6 +63,7 @@ OPS = (
         reference=function(np.minimum),
         lowering=elementwise("Min", ARITHMETIC),
         example="y = math.minimum(x, 1)",
+        kernel=Kernel("lesser_of({0}, {1})"),
         samples=samples,
     ),
     Op(
@@ -74,6 +75,7 @@ OPS = (
         reference=function(np.maximum),
         lowering=elementwise("Max", ARITHMETIC),
         example="y = math.maximum(x, 0)",
+        kernel=Kernel("greater_of({0}, {1})"),
         samples=samples,
     ),
     Op(
@@ -89,6 +91,7 @@ OPS = (
         reference=function(clip),
         lowering=lower_clip,
         example="y = math.clip(x, 0, 1)",
+        kernel=Kernel("lesser_of(greater_of({0}, {1}), {2})"),
         samples=clip_samples,
     ),
 )

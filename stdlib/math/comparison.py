@@ -7,7 +7,7 @@ import numpy as np
 from ...dsl.types import DType, Type
 from ..elementwise import Function, function, same_type
 from ..lowering import ARITHMETIC, aligned, elementwise, operand_dtype, require, tensor_type
-from ..op import Emitter, Lowering, Op, Operand, Param, Sample
+from ..op import Emitter, Kernel, Lowering, Op, Operand, Param, Sample
 
 NAMES = ("left", "right")
 PARAMS = (Param("left", "The left side."), Param("right", "The right side."))
@@ -77,6 +77,7 @@ def comparison(name: str, sign: str, apply: Function, lowering: Lowering, summar
         reference=function(as_bool(apply)),
         lowering=lowering,
         example=f"y = x {sign} 0",
+        kernel=Kernel(f"{{0}} {sign} {{1}}", tells=True),
         samples=equality_samples if equality else samples,
     )
 

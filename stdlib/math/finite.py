@@ -7,7 +7,7 @@ import numpy as np
 from ...dsl.types import DType, Type
 from ..elementwise import Function, float_function, is_float, same_type
 from ..lowering import FLOATS, require, tensor_type
-from ..op import Emitter, Lowering, Op, Operand, Param
+from ..op import Emitter, Kernel, Lowering, Op, Operand, Param
 from ..real import real_samples
 
 
@@ -27,7 +27,7 @@ def lower_is_finite(
     return emit.node("Not", emit.node("Or", [*emit.node("IsNaN", [x]), *emit.node("IsInf", [x])]))
 
 
-def kind(name: str, lowering: Lowering, apply: Function, summary: str) -> Op:
+def kind(name: str, test: str, lowering: Lowering, apply: Function, summary: str) -> Op:
     return Op(
         name=f"math.{name}",
         summary=summary,
@@ -37,12 +37,25 @@ def kind(name: str, lowering: Lowering, apply: Function, summary: str) -> Op:
         reference=float_function(apply),
         lowering=lowering,
         example=f"bad = math.{name}(x)",
+        kernel=Kernel(test, tells=True),
         samples=real_samples,
     )
 
 
 OPS = (
-    kind("is_nan", lower_is("IsNaN"), np.isnan, "Says which are NaN."),
-    kind("is_inf", lower_is("IsInf"), np.isinf, "Says which are infinite, of either sign."),
-    kind("is_finite", lower_is_finite, np.isfinite, "Says which are neither NaN nor infinite."),
+    kind("is_nan", "{0} != {0}", lower_is("IsNaN"), np.isnan, "Says which are NaN."),
+    kind(
+        "is_inf",
+        "{0} == {0} && !is_finite({0})",
+        lower_is("IsInf"),
+        np.isinf,
+        "Says which are infinite, of either sign.",
+    ),
+    kind(
+        "is_finite",
+        "is_finite({0})",
+        lower_is_finite,
+        np.isfinite,
+        "Says which are neither NaN nor infinite.",
+    ),
 )

@@ -7,7 +7,7 @@ import numpy as np
 from ...dsl.types import DType
 from ..elementwise import function, is_bool, same_type
 from ..lowering import elementwise
-from ..op import Op, Param, Sample
+from ..op import Kernel, Op, Param, Sample
 
 NAMES = ("left", "right")
 PARAMS = (Param("left", "The left side."), Param("right", "The right side."))
@@ -34,6 +34,7 @@ OPS = (
         reference=function(np.logical_and),
         lowering=elementwise("And", BOOL),
         example="keep = wide and tall",
+        kernel=Kernel("{0} && {1}"),
         samples=samples,
     ),
     Op(
@@ -45,6 +46,7 @@ OPS = (
         reference=function(np.logical_or),
         lowering=elementwise("Or", BOOL),
         example="keep = wide or tall",
+        kernel=Kernel("{0} || {1}"),
         samples=samples,
     ),
     Op(
@@ -56,6 +58,7 @@ OPS = (
         reference=function(np.logical_not),
         lowering=elementwise("Not", BOOL),
         example="skip = not keep",
+        kernel=Kernel("!{0}"),
         samples=unary_samples,
     ),
 )

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...dsl.types import DType
 from ..elementwise import function, is_number, same_type
 from ..lowering import FLOATS, elementwise
-from ..op import Array, Op, Param, Sample
+from ..op import Array, Decline, Kernel, Op, Param, Sample
 
 
 def power(base: Array, exponent: Array) -> Array:
@@ -17,6 +18,11 @@ def power(base: Array, exponent: Array) -> Array:
     # NumPy takes the square root for a power of one half, which is NaN of minus infinity.
     rooted = np.equal(base, -np.inf) & np.equal(exponent, 0.5)
     return np.where(rooted, base.dtype.type(np.inf), np.power(base, exponent))
+
+
+def reals(dtype: DType, _: "Sequence[Array | None]") -> None:
+    if dtype.is_integer:
+        raise Decline("powers of integers may be negative, of which it could not tell")
 
 
 def samples(random: np.random.Generator) -> Sequence[Sample]:
@@ -42,5 +48,6 @@ OP = Op(
     lowering=elementwise("Pow", FLOATS),
     exact=False,
     example="y = math.pow(x, 2)",
+    kernel=Kernel("real_pow({0}, {1})", exact=False, requires=reals),
     samples=samples,
 )

@@ -8,8 +8,8 @@ from ...dsl.types import Type
 from ..dtypes import to_numpy
 from ..elementwise import Function, float_function, function, is_float, is_number, same_type
 from ..lowering import ARITHMETIC, FLOATS, elementwise, require, tensor_type
-from ..op import Emitter, Lowering, Op, Operand, Param, Sample
-from ..real import real_samples, sigmoid
+from ..op import Emitter, Kernel, Lowering, Op, Operand, Param, Sample
+from ..real import SIGMOID, real_samples, sigmoid
 
 
 def number_samples(random: np.random.Generator) -> Sequence[Sample]:
@@ -27,7 +27,12 @@ def lower_trunc(emit: Emitter, operands: Sequence[Operand], _: Sequence[Type]) -
 
 
 def real(
-    name: str, lowering: "Lowering | None", apply: Function, summary: str, exact: bool = False
+    name: str,
+    lowering: "Lowering | None",
+    apply: Function,
+    summary: str,
+    exact: bool = False,
+    expression: str = "",
 ) -> Op:
     return Op(
         name=f"math.{name}",
@@ -39,6 +44,7 @@ def real(
         lowering=lowering,
         exact=exact,
         example=f"y = math.{name}(x)",
+        kernel=Kernel(expression or f"real_{name}({{0}})", exact=exact),
         samples=real_samples,
     )
 
@@ -53,6 +59,7 @@ OPS = (
         reference=function(np.abs),
         lowering=elementwise("Abs", ARITHMETIC),
         example="y = math.abs(x)",
+        kernel=Kernel("magnitude({0})"),
         samples=number_samples,
     ),
     Op(
@@ -64,6 +71,7 @@ OPS = (
         reference=function(np.sign),
         lowering=elementwise("Sign", ARITHMETIC),
         example="y = math.sign(x)",
+        kernel=Kernel("sign_of({0})"),
         samples=number_samples,
     ),
     real("exp", elementwise("Exp", FLOATS), np.exp, "Raises e to the power x."),
@@ -74,13 +82,20 @@ OPS = (
     real("log10", None, np.log10, "Gives the logarithm of base 10; NaN below 0."),
     real("sqrt", elementwise("Sqrt", FLOATS), np.sqrt, "Gives the square root; NaN below 0.", True),
     real("tanh", elementwise("Tanh", FLOATS), np.tanh, "Gives the hyperbolic tangent."),
-    real("sigmoid", elementwise("Sigmoid", FLOATS), sigmoid, "Gives 1 / (1 + exp(-x))."),
+    real(
+        "sigmoid",
+        elementwise("Sigmoid", FLOATS),
+        sigmoid,
+        "Gives 1 / (1 + exp(-x)).",
+        expression=SIGMOID,
+    ),
     real(
         "round",
         elementwise("Round", FLOATS),
         np.round,
         "Rounds to the nearest integer, halves to even.",
         True,
+        "real_rint({0})",
     ),
     real("floor", elementwise("Floor", FLOATS), np.floor, "Rounds down.", True),
     real("ceil", elementwise("Ceil", FLOATS), np.ceil, "Rounds up.", True),

@@ -7,7 +7,7 @@ import numpy as np
 from ...dsl.types import DType
 from ..elementwise import Function, float_function, is_float, same_type
 from ..lowering import FLOATS, elementwise
-from ..op import Op, Param, Sample
+from ..op import Kernel, Op, Param, Sample
 from ..real import real_samples
 
 F32 = frozenset({DType.F32})
@@ -25,6 +25,7 @@ def angle(name: str, op_type: str, allowed: Collection[DType], apply: Function, 
         lowering=elementwise(op_type, allowed),
         exact=False,
         example=f"y = math.{name}(x)",
+        kernel=Kernel(f"real_{name}({{0}})", exact=False),
         samples=real_samples,
     )
 
@@ -50,6 +51,7 @@ OPS = (
         types=same_type(("y", "x"), is_float, FLOATING),
         reference=float_function(np.arctan2),
         example="tilt = math.atan2(box[1, 1] - box[0, 1], box[1, 0] - box[0, 0])",
+        kernel=Kernel("real_atan2({0}, {1})", exact=False),
         samples=pair_samples,
     ),
     Op(
@@ -60,6 +62,7 @@ OPS = (
         types=same_type(("x", "y"), is_float, FLOATING),
         reference=float_function(np.hypot),
         example="side = math.hypot(box[1, 0] - box[0, 0], box[1, 1] - box[0, 1])",
+        kernel=Kernel("real_hypot({0}, {1})", exact=False),
         samples=pair_samples,
     ),
 )

@@ -8,8 +8,8 @@ from ...dsl.types import Type
 from ..dtypes import to_numpy
 from ..elementwise import float_function, function, is_float, is_number, same_type
 from ..lowering import ARITHMETIC, FLOATS, elementwise, require, tensor_type
-from ..op import Array, Emitter, Op, Operand, Param, Sample
-from ..real import real_samples, sigmoid
+from ..op import Array, Emitter, Kernel, Op, Operand, Param, Sample
+from ..real import SIGMOID, real_samples, sigmoid
 
 
 def relu(x: Array) -> Array:
@@ -38,6 +38,7 @@ OPS = (
         reference=function(relu),
         lowering=lower_relu,
         example="y = nn.relu(x)",
+        kernel=Kernel("{0} > 0 || {0} != {0} ? {0} : 0"),
         samples=relu_samples,
     ),
     Op(
@@ -50,6 +51,7 @@ OPS = (
         lowering=elementwise("Sigmoid", FLOATS),
         exact=False,
         example="p = nn.sigmoid(logits)",
+        kernel=Kernel(SIGMOID, exact=False),
         samples=real_samples,
     ),
 )
