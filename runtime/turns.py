@@ -225,9 +225,9 @@ class Sequences:
 
 def keeps_inside(pipeline: PipelinePlan) -> bool:
     """Whether functions or models may keep something of a sequence themselves: they are told of it,
-    or find it in a row of its own."""
+    or find it in a row of its own, or else nothing would be kept at all."""
     slots = pipeline.sequencing is not None and pipeline.sequencing.slots is not None
-    return bool(pipeline.controls) or slots
+    return bool(pipeline.controls) or slots or not pipeline.states
 
 
 def places_of(pipeline: PipelinePlan, most: int) -> Places:

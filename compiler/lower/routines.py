@@ -131,7 +131,8 @@ class Routines:
         controls = fields_of(whole.controls)
         params += [(whole.controls or {})[one.name] for one in controls]
         params += kept.values()
-        require_kept(routine, controls, problems)
+        stages = (*whole.models.values(), *whole.functions.values())
+        require_kept(routine, controls, problems, told=any(one.told for one in stages))
         region = Region(tuple(params), tuple(body.nodes), ())
         if routine.stream and problems.errors == errors:
             self._require_emit(routine, region)

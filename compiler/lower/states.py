@@ -44,10 +44,13 @@ def idle_of(item: ast.Pipeline, problems: Problems) -> float | None:
     return item.idle.seconds if item.idle is not None else IDLE
 
 
-def require_kept(routine: Routine, controls: Sequence[Field], problems: Problems) -> None:
-    """Report a pipeline for which it is no matter which sequence a request belongs to."""
+def require_kept(
+    routine: Routine, controls: Sequence[Field], problems: Problems, *, told: bool
+) -> None:
+    """Report a pipeline for which it is no matter which sequence a request belongs to; with `told`
+    a model or function of it is told of each request, and may keep something itself."""
     declared = any(isinstance(one, ast.State) for one in routine.body.statements)
-    if routine.idle is None or controls or declared:
+    if routine.idle is None or controls or declared or told:
         return
     problems.error(
         "HR340",

@@ -23,6 +23,7 @@ from ..stage import StageError, policy_of
 from ..triton_python.calls import Calls
 from ..triton_python.config import Config, arguments, declared, parameter, read_config
 from ..triton_python.environment import interpreter
+from ..triton_python.iterative import iterations_of
 from ..triton_python.process import ModelProcess
 from ..triton_python.program import ModelProgram
 from ..triton_python.stages import NextStage, OpenStage, TritonStage
@@ -37,23 +38,29 @@ def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading
         return NextStage(segment, None, None, index)
     segment = replace(segment, instances=segment.instances or 1)
     folder = loading.shared(("triton folder", segment.model), partial(Folder, segment, loading))
+    written = read_config(folder.path, segment.name)
     try:
-        pool = _pool(segment, file, part, share, folder, loading)
+        pool = _pool(segment, file, part, share, folder, written, loading)
     except StageError as error:
         message = f"stage `{segment.name}`, {segment.place}: {error.message}"
         raise LoadError(BAD_MODEL, message) from error
     kind = OpenStage if part == "open" else TritonStage
-    return kind(segment, pool, policy_of(segment), index)
+    return kind(segment, pool, policy_of(segment), index, iterations_of(written))
 
 
 def _pool(
-    segment: ModelSegment, file: str, part: str, share: Share, folder: "Folder", loading: Loading
+    segment: ModelSegment,
+    file: str,
+    part: str,
+    share: Share,
+    folder: "Folder",
+    written: Config,
+    loading: Loading,
 ) -> Pool:
     version = file.partition("/")[0]
     inputs = ports(segment.input_names, segment.signature.params, segment.input_axes)
     outputs = ports(segment.output_names, segment.signature.results, segment.output_axes)
     rows = any(axis is not None for axis in (*segment.input_axes, *segment.output_axes))
-    written = read_config(folder.path, segment.name)
     decoupled = part == "open"
     config = declared(written, inputs, () if decoupled else outputs, rows)
     python, variables = None, dict[str, str]()

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...stdlib.op import Array
 from ..context import Context
-from ..request import Code
+from ..request import Code, InSequence
 from ..stage import StageError, StageGone
 
 CODES: Final = {
@@ -95,13 +95,14 @@ class Responses:
 @dataclass(slots=True, eq=False)
 class Asked:
     """One request: the inputs of its rows, whose it is, and what is answered. `again` says that the
-    model wants to be given it once more."""
+    model wants to be given it once more, `sequence` where it is one of its own."""
 
     context: Context
     inputs: list[tuple[str, str, Any]]  # Any: arrays
     number: int = 0
     responses: Responses = field(default_factory=Responses)
     again: bool = False
+    sequence: InSequence | None = None
 
 
 @dataclass(slots=True, eq=False)

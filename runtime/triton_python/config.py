@@ -44,8 +44,10 @@ def declared(config: Config, inputs: Sequence[Port], outputs: Sequence[Port], ro
     """Return the configuration with the inputs and outputs that it says nothing of; with `rows`
     they have a batch axis."""
     told = dict(config)
+    sequences = told.get("sequence_batching") or {}
+    controls = {one["name"] for one in sequences.get("control_input") or ()}
     for what, ports in (("input", inputs), ("output", outputs)):
-        known = {one["name"] for one in told.get(what) or ()}
+        known = {one["name"] for one in told.get(what) or ()} | controls
         others = [_port(one, rows) for one in ports if one.name not in known]
         told[what] = [*(told.get(what) or ()), *others]
     told.setdefault("max_batch_size", 1 if rows else 0)

@@ -322,7 +322,7 @@ def _readable(end: socket.socket, seconds: float) -> bool:
 
 def told(one: Asked) -> Header:
     """Return what a model is told of a request."""
-    context, sequence = one.context, one.context.sequence
+    context, sequence = one.context, one.sequence or one.context.sequence
     left = context.remaining()
     flags = 0 if sequence is None else sequence.start | sequence.end << 1
     parameters = dict(context.parameters)

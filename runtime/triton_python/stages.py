@@ -25,6 +25,7 @@ from ..rows import Rows, Value, as_array, scatter
 from ..session import encoded
 from ..stage import Policy, RowsFailed, StageError, StageGone
 from .asked import Asked, Outputs, Responses, Run
+from .iterative import Iterations
 from .worker.triton_python_backend_utils.link import DTYPES
 
 _LOG: Final = logging.getLogger(__name__)
@@ -51,10 +52,15 @@ class TritonStage(ModelStage):
     """Rows of equal shape share a run of the model, the rows of each request as one request."""
 
     def __init__(
-        self, segment: ModelSegment, pool: Pool | None, policy: Policy | None, index: int
+        self,
+        segment: ModelSegment,
+        pool: Pool | None,
+        policy: Policy | None,
+        index: int,
+        iterations: Iterations | None = None,
     ) -> None:
         super().__init__(segment, Nothing(), HostDevice(), policy, index)
-        self._pool = pool
+        self._pool, self._iterations = pool, iterations
         self._warned: set[str] = set()
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
@@ -89,6 +95,9 @@ class TritonStage(ModelStage):
     def _ask(self, asked: list[Asked]) -> None:
         """Let the model execute requests, those that it wants again until it has answered."""
         assert self._pool is not None
+        if self._iterations is not None:
+            for one in asked:
+                self._iterations.begin(one)
         for _ in range(_AGAIN):
             run = Run(asked)
             self._pool(run)
@@ -99,6 +108,9 @@ class TritonStage(ModelStage):
             asked = [one for one in asked if one.again]
             if not asked:
                 return
+            if self._iterations is not None:
+                for one in asked:
+                    self._iterations.follow(one)
         raise StageError("the model has asked for the same request a million times")
 
     def _given(

@@ -13,10 +13,11 @@ from headrace.cli import main
 from headrace.compiler import plan_file
 from headrace.compiler.plan import Plan
 from headrace.export.target import Export, ExportError, Subject, all_targets
-from headrace.export.triton.config import parse, write
 from headrace.export.triton.light import restore
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.protocols.messages import ModelConfig
+from headrace.triton.config import Message
+from headrace.triton.config_write import write
 from tests.export.programs import write_program
 from tests.runtime.plans import model
 
@@ -37,6 +38,10 @@ def written(made: Export, folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
+
+
+def parse(text: str) -> Message:
+    return text_format.Parse(text, ModelConfig())
 
 
 def test_each_pipeline_says_what_it_has_become_and_why(plan: Plan) -> None:
@@ -78,7 +83,7 @@ def test_a_schedule_is_what_triton_batches_by(plan: Plan) -> None:
             default_queue_policy { max_queue_size: 64 }
         }
     """
-    assert parse(text) == text_format.Parse(expected, ModelConfig())
+    assert parse(text) == parse(expected)
 
 
 def test_an_item_without_rows_is_reshaped(plan: Plan) -> None:
@@ -137,9 +142,7 @@ def test_a_schedule_goes_as_far_as_triton_has_words(tmp_path: Path) -> None:
             }
         }
     """
-    assert parse(made.files["halve/config.pbtxt"].decode()) == text_format.Parse(
-        expected, ModelConfig()
-    )
+    assert parse(made.files["halve/config.pbtxt"].decode()) == parse(expected)
     assert made.notes[1:] == ("`p` has no bound of its queue", "`halve` is not warmed up")
 
 

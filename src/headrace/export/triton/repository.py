@@ -14,8 +14,9 @@ from ...dsl.types import DType
 from ...runtime.protocols.configuration import model_config
 from ...runtime.protocols.forms import NoForm
 from ...runtime.protocols.models import Model, model_of
+from ...triton.config_write import write
 from ..target import Export, ExportError, Subject
-from .config import Json, message_of, write
+from .config import Json, message_of
 from .ensemble import ensemble_config, why_not
 from .light import ONNX_FILE, PLAN_FILE, carried, lighten
 from .model_file import model_file

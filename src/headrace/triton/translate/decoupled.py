@@ -15,15 +15,18 @@ loop (more: bool = true) max 1_000_000_000 {
 They take and give whole requests, the batch axis included, for their answers are of no row.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...dsl.literals import write_string
+from ..complete import PYTHON
 from ..subject import Subject
 from .draft import Draft, refuse
 from .names import Names, renamed
 from .schedule import stage_settings
+from .sequences import read_controls, told
 from .stages import KINDS, file_of
-from .tensors import tensor, written
+from .tensors import Tensor, tensor, written
 
 _MOST = "1_000_000_000"  # answers to one request
 
@@ -42,40 +45,39 @@ def call_decoupled(
 ) -> dict[str, str]:
     """Write what begins, and a loop around all that follows; return the outputs' expressions."""
     config = subject.config
-    if config.backend != "python" or config.HasField("sequence_batching"):
+    if config.backend != PYTHON:
         raise refuse(
             subject,
-            f"`{subject.name}` answers any number of times, which "
-            + (
-                f"`{config.backend}` does not"
-                if config.backend != "python"
-                else "is not served together with sequences"
-            ),
+            f"`{subject.name}` answers any number of times, which `{config.backend}` does not",
             *("model_transaction_policy", "decoupled"),
-            help="leave it out, or move the model to the Python backend"
-            if config.backend != "python"
-            else "leave out `sequence_batching`: the model is told the id of the sequence anyway",
+            help="leave it out, or move the model to the Python backend",
         )
-    front = (-1,) if config.max_batch_size > 0 else ()
+    if config.sequence_batching.state:
+        raise refuse(
+            subject,
+            f"`{subject.name}` answers any number of times, and which of its answers gives a state "
+            "is not said",
+            *("sequence_batching", "state"),
+            help="let the model keep it, by the id of the sequence",
+        )
     place = draft.around.locate(file_of(draft, subject, version))
     begin, follow = (draft.names.fresh(f"{wanted_name}_{part}") for part in ("open", "next"))
-    inputs, outputs = list(map(tensor, config.input)), list(map(tensor, config.output))
+    batches = config.max_batch_size > 0
+    inputs = [_of_request(tensor(one), -1, batches=batches) for one in config.input]
+    outputs = [_of_request(tensor(one), -1, batches=batches) for one in config.output]
+    controls = [
+        replace(one, tensor=_of_request(one.tensor, 1, batches=batches))
+        for one in read_controls(subject, {})
+    ]
+    inputs += [one.tensor for one in controls]
+    arguments = {**arguments, **{one.tensor.name: told(one) for one in controls}}
     names, given = Names(), Names()
     inside = {one.name: names.fresh(one.name) for one in inputs}
     handle, more = given.fresh("handle"), given.fresh("more")
     results = {one.name: given.fresh(one.name) for one in outputs}
-    params = ", ".join(
-        f"{renamed(one.name, inside[one.name])}: "
-        + written(one.dtype, (*front, *one.dims), optional=one.optional)
-        for one in inputs
-    )
-    gives = ", ".join(
-        f"{renamed(one.name, results[one.name])}: {written(one.dtype, (*front, *one.dims))}"
-        for one in outputs
-    )
-    kind = KINDS[config.backend]
+    kind, takes, gives = KINDS[config.backend], _listed(inputs, inside), _listed(outputs, results)
     draft.items += [
-        f"model {begin} = {kind} {write_string(place + ':open')} ({params}) -> "
+        f"model {begin} = {kind} {write_string(place + ':open')} ({takes}) -> "
         f"({handle}: i64) batch none",
         f"model {follow} = {kind} {write_string(place + ':next')} ({handle}: i64) -> "
         f"({more}: bool, {gives}) batch none",
@@ -101,3 +103,16 @@ def call_decoupled(
         [f"next {carried} = {there}", f"stop when not {there}"],
     )
     return {name: targets[name] for name in wanted}
+
+
+def _of_request(one: Tensor, rows: int, *, batches: bool) -> Tensor:
+    """Return a tensor with the axis of the rows of a request, where it has one."""
+    return replace(one, dims=(rows, *one.dims)) if batches else one
+
+
+def _listed(tensors: Sequence[Tensor], inside: Mapping[str, str]) -> str:
+    return ", ".join(
+        f"{renamed(one.name, inside[one.name])}: "
+        + written(one.dtype, one.dims, optional=one.optional)
+        for one in tensors
+    )

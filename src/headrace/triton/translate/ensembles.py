@@ -1,10 +1,9 @@
 """The steps of an ensemble as statements, each after those whose tensors it reads."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..complete import served
-from ..config import Message
 from ..subject import Subject
 from .decoupled import call_decoupled, is_decoupled
 from .draft import Draft, refuse
@@ -14,10 +13,17 @@ from .stages import call, stage_of
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """Where steps are written: `rows` says whether each line is of one row of many, and `inside`
-    names the ensembles that are being written, outermost first."""
+class Ask:
+    """A member that is asked: by whom, and `place` where that is written. `arguments` and `wanted`
+    go by the member's names. `rows` says whether each line is of one row of many; `inside` names
+    the ensembles that are being written, outermost first."""
 
+    by: Subject
+    place: tuple[str | int, ...]
+    member: Subject
+    version: int  # 0 or less: the newest
+    arguments: Mapping[str, str]
+    wanted: Mapping[str, str]
     rows: bool
     inside: tuple[str, ...] = ()
 
@@ -27,10 +33,9 @@ def call_ensemble(
     subject: Subject,
     arguments: Mapping[str, str],
     wanted: Mapping[str, str],
-    context: "Context | None" = None,
+    inside: tuple[str, ...] = (),
 ) -> dict[str, str]:
     """Write the steps that make the wanted outputs; return their expressions."""
-    inside = () if context is None else context.inside
     if subject.name in inside:
         raise refuse(
             subject,
@@ -38,8 +43,7 @@ def call_ensemble(
             "ensemble_scheduling",
             help="take that step out",
         )
-    rows = subject.config.max_batch_size > 0 and not draft.stream
-    within = Context(rows, (*inside, subject.name))
+    within = (*inside, subject.name)
     values = dict(arguments)
     steps = _needed(subject, wanted)
     while steps:
@@ -52,7 +56,9 @@ def call_ensemble(
         if ready is None:
             raise _stuck(subject, steps[0], values)
         steps.remove(ready)
-        values |= _step(draft, subject, ready, values, wanted, within)
+        made = ask(draft, _step(draft, subject, ready, values, wanted, within))
+        outputs = subject.config.ensemble_scheduling.step[ready].output_map
+        values |= {outputs[name]: value for name, value in made.items()}
     return {name: values[name] for name in wanted}
 
 
@@ -99,97 +105,93 @@ def _step(
     number: int,
     values: Mapping[str, str],
     outputs: Mapping[str, str],
-    context: Context,
-) -> dict[str, str]:
+    inside: tuple[str, ...],
+) -> Ask:
     step = ensemble.config.ensemble_scheduling.step[number]
+    place = ("ensemble_scheduling", "step", number)
     member = draft.around.others.named(step.model_name)
     if member is None:
         raise refuse(
             ensemble,
             f"there is no model `{step.model_name}`, or its configuration is wrong",
-            *("ensemble_scheduling", "step", number, "model_name"),
+            *(*place, "model_name"),
             help="look what is said of it",
         )
-    arguments = {name: values[tensor] for name, tensor in sorted(step.input_map.items())}
-    wanted = {name: outputs.get(tensor, tensor) for name, tensor in sorted(step.output_map.items())}
-    batches = member.config.max_batch_size > 0
-    if draft.stream and (member.is_ensemble or is_decoupled(member)):
+    return Ask(
+        ensemble,
+        place,
+        member,
+        step.model_version,
+        {name: values[tensor] for name, tensor in sorted(step.input_map.items())},
+        {name: outputs.get(tensor, tensor) for name, tensor in sorted(step.output_map.items())},
+        ensemble.config.max_batch_size > 0 and not draft.stream,
+        inside,
+    )
+
+
+def ask(draft: Draft, one: Ask) -> dict[str, str]:
+    """Write what asks a member; return the expressions of the wanted outputs, by its names."""
+    batches = one.member.config.max_batch_size > 0
+    if draft.stream and (one.member.is_ensemble or is_decoupled(one.member)):
         batches = False  # whole requests go in, their batch axis included
-    if batches == context.rows:
-        made = _call(draft, ensemble, number, member, arguments, wanted, context)
-    elif batches:
-        made = _for_each(draft, ensemble, number, member, arguments, wanted, context)
-    else:
-        raise refuse(
-            ensemble,
-            f"`{ensemble.name}` takes several rows in a request, but `{member.name}` takes one",
-            *("ensemble_scheduling", "step", number),
-            help="write `max_batch_size: 0` for the ensemble",
-        )
-    return {step.output_map[name]: value for name, value in made.items()}
+    if batches == one.rows:
+        return _call(draft, one)
+    if batches:
+        return _for_each(draft, one)
+    raise refuse(
+        one.by,
+        f"`{one.by.name}` takes several rows in a request, but `{one.member.name}` takes one",
+        *one.place,
+        help="write `max_batch_size: 0` for it",
+    )
 
 
-def _call(
-    draft: Draft,
-    ensemble: Subject,
-    number: int,
-    member: Subject,
-    arguments: Mapping[str, str],
-    wanted: Mapping[str, str],
-    context: Context,
-) -> dict[str, str]:
-    if member.is_ensemble:
-        return call_ensemble(draft, member, arguments, wanted, context)
-    version = _version(ensemble, number, member)
-    if is_decoupled(member):
-        return call_decoupled(draft, member, version, member.name, arguments, wanted)
-    return call(draft, stage_of(draft, member, version, member.name), arguments, wanted)
+def _call(draft: Draft, one: Ask) -> dict[str, str]:
+    if one.member.is_ensemble:
+        return call_ensemble(draft, one.member, one.arguments, one.wanted, one.inside)
+    version = _version(one)
+    if is_decoupled(one.member):
+        name = one.member.name
+        return call_decoupled(draft, one.member, version, name, one.arguments, one.wanted)
+    stage = stage_of(draft, one.member, version, one.member.name)
+    return call(draft, stage, one.arguments, one.wanted)
 
 
-def _for_each(
-    draft: Draft,
-    ensemble: Subject,
-    number: int,
-    member: Subject,
-    arguments: Mapping[str, str],
-    wanted: Mapping[str, str],
-    context: Context,
-) -> dict[str, str]:
-    """Call a member that batches for each item of the first axis, which the ensemble's tensors
+def _for_each(draft: Draft, one: Ask) -> dict[str, str]:
+    """Call a member that batches for each item of the first axis, which the tensors of who asks
     have as one of their own."""
-    if member.config.HasField("sequence_batching"):
+    if one.member.config.HasField("sequence_batching"):
         raise refuse(
-            ensemble,
-            f"`{member.name}` has sequences, but `{ensemble.name}` has `max_batch_size: 0`",
-            *("ensemble_scheduling", "step", number),
-            help="give the ensemble the member's `max_batch_size`",
+            one.by,
+            f"`{one.member.name}` has sequences, but `{one.by.name}` has `max_batch_size: 0`",
+            *one.place,
+            help="give it the member's `max_batch_size`",
         )
-    items = {name: draft.names.fresh(f"each_{name}") for name in arguments}
-    rows = draft.names.fresh(f"{member.name}_rows")
-    lists = ", ".join(arguments.values())
-    over = f"zip({lists})" if len(arguments) > 1 else lists
+    items = {name: draft.names.fresh(f"each_{name}") for name in one.arguments}
+    rows = draft.names.fresh(f"{one.member.name}_rows")
+    lists = ", ".join(one.arguments.values())
+    over = f"zip({lists})" if len(one.arguments) > 1 else lists
     with draft.block(f"{rows} = for {', '.join(items.values())} in {over}"):
-        made = _call(draft, ensemble, number, member, items, wanted, Context(True, context.inside))
+        made = _call(draft, replace(one, arguments=items, rows=True))
         own = Names()
-        fields = {name: own.fresh(wanted[name]) for name in made}
+        fields = {name: own.fresh(one.wanted[name]) for name in made}
         said = ", ".join(f"{fields[name]} = {value}" for name, value in made.items())
         draft.lines.append(f"yield {said}")
     return {name: f"{rows}.{fields[name]}" for name in made}
 
 
-def _version(ensemble: Subject, number: int, member: Subject) -> int:
-    """Return the version that a step asks for: one that is served."""
-    step: Message = ensemble.config.ensemble_scheduling.step[number]
-    versions = served(member.model, member.config)
-    if step.model_version > 0 and step.model_version in versions:
-        return step.model_version
-    if step.model_version <= 0 and versions:
+def _version(one: Ask) -> int:
+    """Return the version that is asked for: one that is served."""
+    versions = served(one.member.model, one.member.config)
+    if one.version > 0 and one.version in versions:
+        return one.version
+    if one.version <= 0 and versions:
         return versions[-1]
-    asked = f"version {step.model_version}" if step.model_version > 0 else "version"
+    asked = f"version {one.version}" if one.version > 0 else "version"
     listed = ", ".join(map(str, versions)) or "none"
     raise refuse(
-        ensemble,
-        f"`{member.name}` serves no {asked}",
-        *("ensemble_scheduling", "step", number, "model_version"),
+        one.by,
+        f"`{one.member.name}` serves no {asked}",
+        *(*one.place, "model_version"),
         help=f"served are {listed}",
     )

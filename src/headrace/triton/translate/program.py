@@ -15,6 +15,7 @@ from .ensembles import call_ensemble
 from .members import members
 from .names import Names, renamed
 from .schedule import duration, sequence_settings
+from .sequences import has_sequences
 from .stages import call, stage_of
 from .tensors import Tensor, tensor, written
 from .unserved import find_unserved
@@ -49,7 +50,7 @@ def translate(subject: Subject, version: int, around: Surroundings) -> Program:
     draft.stream = any(map(is_decoupled, members(subject)))
     inputs, outputs = list(map(tensor, config.input)), list(map(tensor, config.output))
     inside = {one.name: draft.names.fresh(one.name) for one in inputs}
-    single = draft.sequence is not None and config.max_batch_size > 0
+    single = draft.sequence is not None and config.max_batch_size > 0 and not draft.stream
     arguments = {name: f"{own}[0]" if single else own for name, own in inside.items()}
     wanted = {one.name: one.name for one in outputs}
     if subject.is_ensemble:
@@ -110,12 +111,11 @@ def _head(
     arrow = "-> stream" if draft.stream else "->"
     name = renamed(subject.name, pipeline)
     head = f"pipeline {name}({', '.join(params)}) {arrow} ({', '.join(given)})"
-    if draft.stream:
-        return head
     if draft.sequence is not None:
         idle = draft.sequence.config.sequence_batching.max_sequence_idle_microseconds
         return f"{head} per sequence idle {duration(idle)}"
-    return f"{head} batch {config.max_batch_size}" if config.max_batch_size > 0 else head
+    rows = config.max_batch_size > 0 and not draft.stream
+    return f"{head} batch {config.max_batch_size}" if rows else head
 
 
 def _join_last(draft: Draft, made: dict[str, str]) -> None:
@@ -138,7 +138,7 @@ def _ended(draft: Draft, returned: str) -> list[str]:
 
 def _sequence(subject: Subject) -> Subject | None:
     """Return the model by whose sequences requests go: itself, or the one member that has some."""
-    found = [one for one in members(subject) if one.config.HasField("sequence_batching")]
+    found = [one for one in members(subject) if has_sequences(one)]
     if len(found) > 1:
         raise refuse(
             subject,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from ..complete import PYTHON
 from ..config import Message
 
 _CPU, _GPU = "KIND_CPU", "KIND_GPU"
@@ -48,6 +49,9 @@ def stage_settings(
         said.append(_batch(config.max_batch_size, chosen))
         waits = True
     instances = _instances(written, config, python=python)
+    if python and config.HasField("sequence_batching"):
+        # What it keeps of a sequence is in one process, where the next request must find it.
+        instances = ["instances = 1", *instances[1:]]
     said += instances
     waits = waits or any(one.startswith("instances") for one in instances)
     if written.HasField("dynamic_batching") and waits:
@@ -67,6 +71,9 @@ def sequence_settings(config: Message) -> list[str]:
     sequences = config.sequence_batching
     count = sum(max(1, group.count) for group in config.instance_group) or 1
     slots = max(1, config.max_batch_size)
+    if config.backend == PYTHON and not sequences.HasField("oldest"):
+        # It is told of requests, and not shown rows: there is no row that must be a sequence's own.
+        return [f"sequences {{ strategy = oldest, max = {slots * count}, backlog = {BACKLOG} }}"]
     if sequences.HasField("oldest"):
         most = max(1, sequences.oldest.max_candidate_sequences)
         return [f"sequences {{ strategy = oldest, max = {most * count}, backlog = {BACKLOG} }}"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..complete import PYTHON
 from ..config import Message
 from ..subject import Subject
 from .draft import Control, Draft, Kept, refuse
@@ -15,10 +16,25 @@ _VALUES = (("fp32_false_true", "f32"), ("int32_false_true", "i32"), ("bool_false
 _MOST = 1 << 16  # elements of a state's beginning that a source writes down
 
 
+def has_sequences(subject: Subject) -> bool:
+    """Whether requests belong to sequences. Of one that a model schedules anew, each is a sequence
+    of its own, which its caller does not name."""
+    config = subject.config
+    iterative = config.sequence_batching.iterative_sequence
+    return config.HasField("sequence_batching") and not iterative
+
+
+def begins_anew(subject: Subject) -> bool:
+    """Whether each request is a sequence of its own, which its model may schedule anew."""
+    return subject.config.sequence_batching.iterative_sequence
+
+
 def read_controls(subject: Subject, ranks: dict[str, int]) -> tuple[Control, ...]:
     """Return the tensors that tell of the sequence; `ranks` are how many axes the file gives them,
-    the batch axis included."""
+    the batch axis included. What schedules requests anew is told at each time, by what runs it."""
     controls: list[Control] = []
+    if begins_anew(subject) and subject.config.backend == PYTHON:
+        return ()
     for number, one in enumerate(subject.config.sequence_batching.control_input):
         if len(one.control) != 1:
             raise refuse(
@@ -45,12 +61,18 @@ def _control(subject: Subject, name: str, control: Message, ranks: dict[str, int
     return Control(Tensor(name, element, dims, dims), kind, values)
 
 
-def told(control: Control) -> str:
-    """Return the expression for what a model is told."""
+_ALONE = {"start": "true", "ready": "true", "end": "false", "number": "1", "id": '"1"'}
+"""What is told of a request that is a sequence of its own."""
+
+
+def told(control: Control, *, alone: bool = False) -> str:
+    """Return the expression for what a model is told, `alone` of a request that is a sequence."""
     element, said = control.tensor.dtype, f"sequence.{control.kind}"
+    said = _ALONE[control.kind] if alone else said
     false, true = control.values
     if control.kind in ("number", "id"):
-        value = said if element in ("u64", "string") else f"cast({said}, {element})"
+        plain = alone or element in ("u64", "string")
+        value = said if plain else f"cast({said}, {element})"
     elif (false, true) == (0.0, 1.0):
         value = said if element == "bool" else f"cast({said}, {element})"
     elif element == "bool":
@@ -77,6 +99,12 @@ def keep(draft: Draft, kept: Kept) -> str:
     type = written(kept.before.dtype, kept.before.dims)
     draft.states.append(f"state {name}: {type} = {kept.begin}")
     return name
+
+
+def begun(kept: Kept) -> str:
+    """Return the expression for a state of a request that no other follows."""
+    sizes = ", ".join(map(str, kept.before.dims))
+    return f"zeros([{sizes}], {kept.before.dtype})" if kept.begin == "zeros" else kept.begin
 
 
 def _beginning(subject: Subject, state: Message) -> str:

@@ -10,7 +10,7 @@ from ..subject import Subject
 from .draft import Draft, Stage, refuse
 from .names import Names, renamed
 from .schedule import stage_settings
-from .sequences import keep, read_controls, read_states, told
+from .sequences import begins_anew, begun, keep, read_controls, read_states, told
 from .tensors import Tensor, reshaped, tensor, written
 
 KINDS = {
@@ -62,8 +62,9 @@ def call(
         for one in stage.inputs
         if one.name in arguments
     }
-    given |= {one.tensor.name: told(one) for one in stage.controls}
-    states = {one.before.name: keep(draft, one) for one in stage.states}
+    alone = begins_anew(stage.subject)
+    given |= {one.tensor.name: told(one, alone=alone) for one in stage.controls}
+    states = {one.before.name: begun(one) if alone else keep(draft, one) for one in stage.states}
     given |= states
     complete = all(one.name in given for one in stage.inputs)
     takes = [*stage.inputs, *(one.tensor for one in stage.controls)]
@@ -74,7 +75,8 @@ def call(
         if one.name in given
     ]
     gives = _gives(stage)
-    needed = {*wanted, *(one.after for one in stage.states)}
+    following = () if alone else stage.states
+    needed = {*wanted, *(one.after for one in following)}
     targets = {
         one.name: draft.names.fresh(wanted.get(one.name, f"next_{one.name}"))
         for one in gives
@@ -82,7 +84,7 @@ def call(
     }
     left = ", ".join(targets.get(one.name, "_") for one in gives)
     draft.lines.append(f"{left} = {stage.name}({', '.join(words)})")
-    draft.following += [f"{states[one.before.name]} = {targets[one.after]}" for one in stage.states]
+    draft.following += [f"{states[one.before.name]} = {targets[one.after]}" for one in following]
     return {
         one.name: reshaped(targets[one.name], one.inner, one.dims)
         for one in gives

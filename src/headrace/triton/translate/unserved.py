@@ -32,10 +32,6 @@ def _fields(subject: Subject) -> Iterator[tuple[Place, str, str]]:
     if config.cc_model_filenames:
         message = "a file for each kind of GPU is not chosen"
         yield ("cc_model_filenames",), message, "write `default_model_filename`"
-    if config.sequence_batching.iterative_sequence:
-        message = "requests that a backend schedules anew are not served"
-        place = ("sequence_batching", "iterative_sequence")
-        yield place, message, "let a Python model ask for it with `set_release_flags`"
     for number, step in enumerate(config.ensemble_scheduling.step):
         if step.model_namespace:
             place = ("ensemble_scheduling", "step", number, "model_namespace")
