@@ -18,7 +18,8 @@ class TransferStage:
     """Copies once for a stacked or shared column, else once a row. Lists copy their items.
 
     What is there already is not copied, unless it is a part of something larger: then it gets
-    memory of its own. Copies are in the order of streams of this stage's own.
+    memory of its own. From another device of the same kind it comes without the host, in the order
+    of this device's streams. Copies are in the order of streams of this stage's own.
     """
 
     policy = None
@@ -59,6 +60,12 @@ class TransferStage:
         holder = view.buffer.device
         if holder is self._device and view.is_whole:
             return view
+        if holder is not self._device and self._device.takes_from(holder):
+            stream = self._streams[self._device].lend()
+            try:
+                return self._device.receive(view, self.name, stream)
+            finally:
+                self._streams[self._device].give_back(stream)
         streams = self._streams.get(holder)
         if streams is None:
             streams = self._streams.setdefault(holder, Streams(holder))

@@ -15,7 +15,7 @@ import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
@@ -65,6 +65,23 @@ class Stream(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a device was found to have; None where nothing says. `memory` is in bytes, `sm` the
+    compute capability as in "87". With `integrated` its memory is the host's as well; `ipc` says
+    whether another process can be given its memory, `managed` whether host and device may touch
+    managed memory at one time, `pageable` whether it reads any memory of the host's."""
+
+    product: str
+    memory: int
+    integrated: bool = False
+    ipc: bool = False
+    sm: str = ""
+    dla_cores: int | None = None
+    managed: bool = False
+    pageable: bool = False
+
+
 class Device(Protocol):
     """Memory, streams and copies. `name` is what plans call it: "cpu", "sim", "gpu:0".
 
@@ -73,6 +90,11 @@ class Device(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What was found when it was opened."""
+        ...
 
     @property
     def ledger(self) -> Ledger: ...
@@ -117,6 +139,30 @@ class Device(Protocol):
         where they lie side by side."""
         ...
 
+    def takes_from(self, other: "Device") -> bool:
+        """Whether `receive` copies from the memory of another device without the host."""
+        ...
+
+    def receive(self, view: "View", stage: str, stream: Stream) -> "View":
+        """Copy a view of a device that this one takes from."""
+        ...
+
+    # Any: of any scalar
+    def fill_up(
+        self,
+        views: "Sequence[View]",
+        shape: tuple[int, ...],
+        value: Any,
+        stage: str,
+        stream: Stream,
+    ) -> "View":
+        """Stack views of different shape, each filled up at the ends of its axes to `shape`."""
+        ...
+
+    def cut(self, view: "View", shape: tuple[int, ...], stage: str, stream: Stream) -> "View":
+        """Return what lies at the beginning of each axis, in a copy unless it lies in one piece."""
+        ...
+
     def close(self) -> None:
         """Give the device back; views of it must not be used any more."""
         ...
@@ -144,6 +190,18 @@ class DeviceKind:
         index = int(number) if number.isdecimal() else 0
         there = index == 0 or self.several
         return index if there and self.called(index) == name else None
+
+
+class Lends(Protocol):
+    """A device whose values other libraries may be given, or that says why not."""
+
+    def place(self, view: "View") -> tuple[int, int]:
+        """Return DLPack's code and number of the device."""
+        ...
+
+    def lend(self, view: "View", **asked: Any) -> object:  # Any: as DLPack's protocol has them
+        """Return a DLPack capsule, in the order of the stream that is asked for."""
+        ...
 
 
 Uses = dict[Stream, Event]
@@ -256,8 +314,11 @@ class View:
     def __int__(self) -> NoReturn:
         self.__array__()
 
-    def __dlpack__(self, **_: object) -> NoReturn:
-        self.__array__()
+    def __dlpack__(self, **asked: Any) -> object:  # Any: as the protocol has them
+        return cast("Lends", self.buffer.device).lend(self, **asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return cast("Lends", self.buffer.device).place(self)
 
     def __repr__(self) -> str:
         return f"<{self.dtype}{list(self.shape)} on {self.buffer.device.name}, of {self.stage}>"

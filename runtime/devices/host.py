@@ -1,13 +1,15 @@
 """The host's own memory: values are NumPy arrays, nothing is copied, and all is done at once."""
 
+import os
+import platform
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from ...stdlib.op import Array
-from .device import DeviceError, DeviceKind, Event, Ledger, Stream, View
+from .device import Capabilities, Device, DeviceError, DeviceKind, Event, Ledger, Stream, View
 
 
 class HostStream:
@@ -26,6 +28,9 @@ class HostStream:
     def synchronize(self) -> None:
         """Nothing to wait for."""
 
+    def __str__(self) -> str:
+        return "an event of cpu"
+
 
 class HostDevice:
     """`cpu`. It has no views: what is on the host is an array."""
@@ -33,6 +38,10 @@ class HostDevice:
     name = "cpu"
     ledger = Ledger()
     stages: Mapping[str, Ledger] = MappingProxyType({})
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _FOUND
 
     def stream(self) -> Stream:
         return HostStream()
@@ -60,8 +69,35 @@ class HostDevice:
     def concat(self, views: Sequence[View], stage: str, stream: Stream) -> NoReturn:
         self.download(views[0], stage, stream)
 
+    def takes_from(self, other: Device) -> bool:
+        del other
+        return False
+
+    def receive(self, view: View, stage: str, stream: Stream) -> NoReturn:
+        self.download(view, stage, stream)
+
+    # Any: of any scalar
+    def fill_up(
+        self, views: Sequence[View], shape: tuple[int, ...], value: Any, stage: str, stream: Stream
+    ) -> NoReturn:
+        del shape, value
+        self.download(views[0], stage, stream)
+
+    def cut(self, view: View, shape: tuple[int, ...], stage: str, stream: Stream) -> NoReturn:
+        del shape
+        self.download(view, stage, stream)
+
     def close(self) -> None:
         """Nothing to give back."""
 
+
+_FOUND: Final = Capabilities(
+    platform.machine(),
+    os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    integrated=True,
+    ipc=True,
+    managed=True,
+    pageable=True,
+)
 
 DEVICE = DeviceKind("cpu", lambda _index: HostDevice())

@@ -9,7 +9,8 @@ streams and events allow.
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
@@ -18,9 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...stdlib.op import Array
-from .device import Buffer, DeviceKind, Event, OutOfMemory, ResidencyError, Stream, View
+from .device import (
+    Buffer,
+    Capabilities,
+    DeviceKind,
+    Event,
+    OutOfMemory,
+    ResidencyError,
+    Stream,
+    View,
+)
 from .pool import Block
-from .resident import Kind, ResidentDevice
+from .resident import Kind, ResidentDevice, ResidentStream
 from .simulation.clocks import Clock, Track, Use, join
 from .simulation.delay import Operation, Queue
 from .simulation.faults import NO_FAULTS, Faults, Injector
@@ -33,13 +43,15 @@ CAPACITY: Final = 1 << 30
 class SimConfig:
     """`capacity` is in bytes. With a seed as `delay` nothing is done before somebody waits for it.
     `copying` names the stages that may copy between host and device (None: all may); with `leaks`
-    the device refuses to be closed over values that live."""
+    the device refuses to be closed over values that live. With `integrated` what comes from the
+    host is written in place, as on a Jetson."""
 
     capacity: int = CAPACITY
     delay: int | None = None
     faults: Faults = NO_FAULTS
     copying: frozenset[str] | None = None
     leaks: bool = False
+    integrated: bool = False
 
 
 class SimEvent:
@@ -64,11 +76,15 @@ class SimEvent:
         return f"an event of {self.device.name}"
 
 
-class SimStream:
-    """A clock, and with delay the last operations that what comes next is behind."""
+class SimStream(ResidentStream):
+    """A clock, and with delay the last operations that what comes next is behind. `key` is how
+    clocks call it, those of other devices too."""
+
+    device: "SimDevice"
 
     def __init__(self, device: "SimDevice", number: int) -> None:
-        self.device, self.number = device, number
+        super().__init__(device)
+        self.number, self.key = number, (device.name, number)
         self.clock: Clock = {}
         self.tail: frozenset[Operation] = frozenset()
 
@@ -77,15 +93,11 @@ class SimStream:
             self.tail = frozenset(one for one in self.tail if not one.done or one.error)
             return SimEvent(self.device, self, dict(self.clock), self.tail)
 
-    def wait(self, event: Event) -> None:
-        if not isinstance(event, SimEvent) or event.device is not self.device:
-            raise ResidencyError(f"a stream of {self.device.name} cannot wait for {event}")
+    def _wait(self, event: Event) -> None:
+        known = cast("SimEvent", event)
         with self.device.lock:
-            join(self.clock, event.clock)
-            self.tail |= event.operations
-
-    def __str__(self) -> str:
-        return f"a stream of {self.device.name}"
+            join(self.clock, known.clock)
+            self.tail |= known.operations
 
 
 class SimDevice(ResidentDevice):
@@ -94,8 +106,11 @@ class SimDevice(ResidentDevice):
     memory, index = "cpu", 0  # where ONNX Runtime finds the alias
 
     def __init__(self, index: int = 0, config: SimConfig | None = None) -> None:
-        super().__init__(f"sim:{index}" if index else "sim")
         self.config = config or SimConfig()
+        found = Capabilities(
+            "simulated device", self.config.capacity, self.config.integrated, ipc=False
+        )
+        super().__init__(f"sim:{index}" if index else "sim", found)
         self.lock = (
             threading.RLock()
         )  # values may be dropped, and their memory given, at any moment
@@ -133,6 +148,10 @@ class SimDevice(ResidentDevice):
         self._require_planned(stage)
         return super().download(view, stage, stream)
 
+    def receive(self, view: View, stage: str, stream: Stream) -> View:
+        self._require_planned(stage)
+        return super().receive(view, stage, stream)
+
     # Any: of any scalar
     def allocate(
         self, shape: tuple[int, ...], dtype: "np.dtype[Any]", stage: str, stream: Stream
@@ -152,17 +171,30 @@ class SimDevice(ResidentDevice):
 
     # Any: of any scalar
     def wrap(
-        self, offset: int, shape: tuple[int, ...], dtype: "np.dtype[Any]", stage: str, owner: object
+        self,
+        offset: int,
+        shape: tuple[int, ...],
+        dtype: "np.dtype[Any]",
+        stage: str,
+        owner: object,
+        stream: Stream,
     ) -> View:
-        """Return a view of memory that is somebody else's, who is kept until it is dropped. What is
-        there counts as written; raises ResidencyError where another value lies."""
-        stream = self.stream()
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        buffer = Buffer(self, offset, nbytes, stage, partial(_drop, owner))
+        """Do as any device does; what is there counts as written. Raises ResidencyError where
+        another value lies."""
+        view = super().wrap(offset, shape, dtype, stage, owner, stream)
         with self.lock:
-            self._lease(buffer)
-            self._tracks[offset] = Track(np.ones(nbytes, np.bool_))
-        return View(buffer, 0, shape, dtype, stage, stream.record())
+            self._lease(view.buffer)
+            self._tracks[offset] = Track(np.ones(view.nbytes, np.bool_))
+        return view
+
+    # Any: of any scalar
+    def tensor(self, address: int, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return self._memory.at(address, nbytes).view(dtype).reshape(shape)
+
+    def on(self, stream: Stream) -> AbstractContextManager[object]:
+        del stream
+        return nullcontext()
 
     def wait_for(self, event: SimEvent) -> None:
         """Do what an event stands behind, and let this thread know of it."""
@@ -182,6 +214,7 @@ class SimDevice(ResidentDevice):
     def close(self) -> None:
         self.settle()
         self.pool.close()
+        self.mapped.close()
         self._memory.close()
         left = [one for one in self._leases if not one.released]
         if left and self.config.leaks:
@@ -201,40 +234,52 @@ class SimDevice(ResidentDevice):
         run: Callable[[], None],
         kind: Kind,
     ) -> None:
-        if not isinstance(stream, SimStream) or stream.device is not self:
-            raise ResidencyError(f"`{stage}` is on {self.name}, and its stream is {stream}")
-        self._injector.operates(stage, copies=kind in (Kind.UPLOAD, Kind.DOWNLOAD))
-        with self.lock:
-            join(stream.clock, self._thread_clock())
+        own = cast("SimStream", stream)
+        copies = kind in (Kind.UPLOAD, Kind.DOWNLOAD, Kind.PEER)
+        self._injector.operates(stage, copies=copies)
+        with self._locked(reads):
+            join(own.clock, self._thread_clock())
             needs: list[Operation] = []
             for view in reads:
-                track, start, stop = self._bytes_of(view)
-                track.check_read(stage, stream.clock, start, stop, view.stage)
+                track, start, stop = _bytes_of(view)
+                track.check_read(stage, own.clock, start, stop, view.stage)
                 needs += track.writers(start, stop)
             for view in writes:
-                track, start, stop = self._bytes_of(view)
-                track.check_write(stage, stream.clock, start, stop)
-            operation = Operation(stage, run, stream.tail, needs)
+                track, start, stop = _bytes_of(view)
+                track.check_write(stage, own.clock, start, stop)
+            operation = Operation(stage, run, own.tail, needs)
             if self._queue is not None:
-                self._note(operation, stream, reads, writes)
-                stream.tail = frozenset((operation,))
+                self._note(operation, own, reads, writes)
+                own.tail = frozenset((operation,))
                 self._queue.add(operation)
                 return
         run()
         operation.finish()
-        with self.lock:
-            self._note(operation, stream, reads, writes)
+        with self._locked(reads):
+            self._note(operation, own, reads, writes)
+
+    def _locked(self, reads: Iterable[View]) -> AbstractContextManager[object]:
+        """Hold the locks of all devices that are read from, always in one order."""
+        devices = {cast("SimDevice", view.buffer.device) for view in reads} | {self}
+        held = ExitStack()
+        for device in sorted(devices, key=lambda one: one.name):
+            held.enter_context(device.lock)
+        return held
 
     def _note(
         self, operation: Operation, stream: SimStream, reads: Sequence[View], writes: Sequence[View]
     ) -> None:
-        count = stream.clock[stream.number] = stream.clock.get(stream.number, 0) + 1
+        count = stream.clock[stream.key] = stream.clock.get(stream.key, 0) + 1
         for view in reads:
-            track, start, stop = self._bytes_of(view)
-            track.read(Use(operation.stage, stream.number, count, start, stop, operation))
+            track, start, stop = _bytes_of(view)
+            track.read(Use(operation.stage, stream.key, count, start, stop, operation))
         for view in writes:
-            track, start, stop = self._bytes_of(view)
-            track.write(Use(operation.stage, stream.number, count, start, stop, operation))
+            track, start, stop = _bytes_of(view)
+            track.write(Use(operation.stage, stream.key, count, start, stop, operation))
+
+    def track_of(self, buffer: Buffer) -> Track:
+        """Return the uses of a buffer's memory; the lock is held."""
+        return self._tracks[buffer.offset]
 
     def _leased(self, view: View, stream: Stream) -> None:
         """Poison the memory of a new value, in the order of its stream: a pool that forgets who may
@@ -261,9 +306,6 @@ class SimDevice(ResidentDevice):
                 )
         self._leases.add(buffer)
 
-    def _bytes_of(self, view: View) -> tuple[Track, int, int]:
-        return self._tracks[view.buffer.offset], view.offset, view.offset + view.nbytes
-
     def _thread_clock(self) -> Clock:
         clock: Clock | None = getattr(self._seen, "clock", None)
         if clock is None:
@@ -283,10 +325,24 @@ class SimDevice(ResidentDevice):
             self._tracks.pop(offset, None)
             self._memory.give(offset, nbytes)
 
+    _take_mapped, _give_mapped = _take, _give
+
+    def _write_mapped(self, address: int, array: Array) -> None:
+        self._memory.at(address, array.nbytes)[:] = array.reshape(-1).view(np.uint8)
+
+    def _move_from(
+        self, other: "SimDevice", to: int, source: int, nbytes: int, stream: Stream
+    ) -> None:
+        del stream
+        self._memory.at(to, nbytes)[:] = other.memory_from(source, nbytes)
+
+    def memory_from(self, address: int, nbytes: int) -> NDArray[np.uint8]:
+        """Return the bytes at an address, for another device."""
+        return self._memory.at(address, nbytes)
+
     def _copy_in(self, address: int, array: Array, stream: Stream) -> None:
         del stream
-        flat = array.reshape(-1).view(np.uint8)
-        self._memory.at(address, array.nbytes)[:] = flat
+        self._write_mapped(address, array)
 
     def _copy_out(self, array: Array, address: int, stream: Stream) -> None:
         del stream
@@ -301,9 +357,9 @@ class SimDevice(ResidentDevice):
         self._memory.at(address, nbytes)[:] = 0
 
 
-def _drop(owner: object, uses: object) -> None:
-    """Let go of whoever owns wrapped memory."""
-    del owner, uses
+def _bytes_of(view: View) -> tuple[Track, int, int]:
+    track = cast("SimDevice", view.buffer.device).track_of(view.buffer)
+    return track, view.offset, view.offset + view.nbytes
 
 
 DEVICE = DeviceKind("sim", SimDevice, several=True)

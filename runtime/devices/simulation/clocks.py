@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from ..device import ResidencyError
 from .delay import Operation
 
-Clock = dict[int, int]
+Key = tuple[str, int]
+"""A stream: the name of its device, and its number there."""
+
+Clock = dict[Key, int]
 
 
 class RaceError(ResidencyError):
@@ -39,7 +42,7 @@ class Use:
     """Bytes `start` to `stop` of a block, used by an operation of `stage`."""
 
     stage: str
-    stream: int
+    stream: Key
     count: int
     start: int
     stop: int

@@ -1,13 +1,14 @@
 """Work that is done later: a queue that runs nothing before somebody waits for it.
 
 Then it runs what may come next, chosen by a seed, until what is waited for is done: in any order
-that streams and events allow. An operation that fails takes with it those that read what it made,
+that streams and events allow. Each device has one; what waits for another device's work lets that
+device's queue run it first. An operation that fails takes with it those that read what it made,
 and no others; who waits for one of them gets its error.
 """
 
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ..device import DeviceError
 
@@ -16,7 +17,7 @@ class Operation:
     """Something a stream was asked for. `after` is what it must come behind, `needs` what made its
     inputs."""
 
-    __slots__ = ("after", "done", "error", "needs", "run", "stage")
+    __slots__ = ("after", "done", "error", "needs", "queue", "run", "stage")
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class Operation:
         self.stage, self.run = stage, run
         self.after, self.needs = frozenset(after), tuple(needs)
         self.done = False
+        self.queue: Queue | None = None
         self.error: DeviceError | None = None
 
     def finish(self) -> None:
@@ -45,27 +47,39 @@ class Queue:
         self._waiting: list[Operation] = []
 
     def add(self, operation: Operation) -> None:
+        operation.queue = self
         with self._lock:
             self._waiting.append(operation)
 
     def run_until(self, operations: Iterable[Operation]) -> None:
         """Run until some operations are done."""
         wanted = list(operations)
-        with self._lock:
-            while not all(one.done for one in wanted):
-                self._run_one()
+        while not all(one.done for one in wanted):
+            self._advance(wanted)
 
     def drain(self) -> None:
         """Run all that is left."""
-        with self._lock:
-            while self._waiting:
-                self._run_one()
+        while self._waiting:
+            self._advance(())
 
-    def _run_one(self) -> None:
-        ready = [one for one in self._waiting if all(other.done for other in one.after)]
-        operation = self._random.choice(ready)
-        self._waiting.remove(operation)
-        perform(operation)
+    def _advance(self, wanted: Sequence[Operation]) -> None:
+        """Run one operation, or let another device do what all here are waiting for."""
+        with self._lock:
+            ready = [one for one in self._waiting if all(other.done for other in one.after)]
+            if ready:
+                operation = self._random.choice(ready)
+                self._waiting.remove(operation)
+                perform(operation)
+                return
+            behind = [*wanted, *(other for one in self._waiting for other in one.after)]
+            elsewhere = [one for one in behind if not one.done and one.queue is not self]
+        for one in sorted(elsewhere, key=_stage)[:1]:
+            if one.queue is not None:
+                one.queue.run_until((one,))
+
+
+def _stage(operation: Operation) -> str:
+    return operation.stage
 
 
 def perform(operation: Operation) -> None:

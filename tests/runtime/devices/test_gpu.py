@@ -12,7 +12,7 @@ from headrace.runtime.devices import open_device
 from headrace.runtime.devices.device import OutOfMemory
 from headrace.runtime.devices.gpu import GpuDevice
 from headrace.runtime.load_error import LoadError
-from headrace.runtime.onnx_session import choose_providers
+from headrace.runtime.onnx_providers import choose_providers
 
 ONES = np.ones((2, 3), np.float32)
 PROVIDERS = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]

@@ -8,6 +8,8 @@ import pytest
 
 from headrace.compiler.plan import TransferStep
 from headrace.runtime.devices.device import ResidencyError, Stream, View
+from headrace.runtime.devices.host import HostDevice
+from headrace.runtime.devices.resident import Kind
 from headrace.runtime.devices.sim import SimConfig, SimDevice
 from headrace.runtime.devices.simulation.clocks import RaceError, UninitialisedRead
 from headrace.runtime.engine import Engine, EngineConfig
@@ -151,12 +153,12 @@ def test_two_values_of_an_arena_that_overlap(device: SimDevice, one: Stream) -> 
     arena = object()
     whole = device.allocate((1 << 14,), np.dtype(np.uint8), "arena", one)
     offset = whole.buffer.offset + (1 << 15)
-    first = device.wrap(offset, (64,), F32, "first", arena)
-    beside = device.wrap(offset + 256, (64,), F32, "beside", arena)
+    first = device.wrap(offset, (64,), F32, "first", arena, one)
+    beside = device.wrap(offset + 256, (64,), F32, "beside", arena, one)
     with pytest.raises(ResidencyError, match=r"`second` and `\w+` have bytes of sim in common"):
-        device.wrap(offset + 128, (64,), F32, "second", arena)
+        device.wrap(offset + 128, (64,), F32, "second", arena, one)
     del first, beside
-    device.wrap(offset + 128, (64,), F32, "second", arena)
+    device.wrap(offset + 128, (64,), F32, "second", arena, one)
 
 
 def test_a_pool_that_forgets_who_still_reads(device: SimDevice, one: Stream, two: Stream) -> None:
@@ -185,10 +187,23 @@ def test_a_stream_of_another_device(device: SimDevice) -> None:
         device.upload(ONES, "maker", other.stream())
 
 
-def test_an_event_of_another_device(one: Stream) -> None:
-    other = SimDevice(1, SimConfig(capacity=1 << 16))
-    with pytest.raises(ResidencyError, match="a stream of sim cannot wait for an event of sim:1"):
-        one.wait(other.stream().record())
+def test_an_event_of_another_kind_of_device(one: Stream) -> None:
+    with pytest.raises(ResidencyError, match="a stream of sim cannot wait for an event of cpu"):
+        one.wait(HostDevice().stream().record())
+
+
+def test_a_copy_from_another_device_that_does_not_wait(device: SimDevice, one: Stream) -> None:
+    other = SimDevice(1, SimConfig(capacity=1 << 16, delay=device.config.delay))
+    far = other.stream()
+    view = other.upload(ONES, "maker", far)
+    target = device.allocate((4,), F32, "to sim", one)
+    with pytest.raises(RaceError, match="`to sim` reads bytes which `maker` has written on anoth"):
+        device.enqueue("to sim", one, (view,), (target,), nothing, Kind.PEER)
+    copied = device.receive(view, "to sim", one)
+    with pytest.raises(RaceError, match="`maker` writes bytes which `to sim` has read on another"):
+        write(other, view, far, "maker")
+    assert device.download(copied, "to cpu", one).tolist() == [1] * 4
+    other.close()
 
 
 def test_a_plan_that_hands_a_model_the_view_of_another_device() -> None:
@@ -217,7 +232,7 @@ def test_memory_of_another_library_is_used_in_place_and_its_owner_kept(
 
     owner = Owner()
     gone = weakref.ref(owner)
-    view = device.wrap(1 << 15, (4,), F32, "theirs", owner)
+    view = device.wrap(1 << 15, (4,), F32, "theirs", owner, one)
     device.memory_at(view).view(F32)[:] = 7
     del owner
     assert gone() is not None
