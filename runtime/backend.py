@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from ..compiler.plan import BACKENDS, ModelSegment, Segment
 from .devices import open_device
@@ -32,6 +33,8 @@ class Outside(Closable, Protocol):
     def is_up(self) -> bool: ...
 
 
+NO_BUDGETS: Final[Mapping[str, int]] = MappingProxyType({})
+
 Opened = TypeVar("Opened", bound=Closable)
 Outer = TypeVar("Outer", bound=Outside)
 
@@ -47,12 +50,14 @@ class Loading:
         store: Shared | None = None,
         devices: Sequence[Device] = (),
         nested: Nested | None = None,
+        budgets: Mapping[str, int] = NO_BUDGETS,
     ) -> None:
         """`tensorrt` gives what runs on a GPU to TensorRT. `store` is what plans have in common;
-        `devices` are open already, and stay so. `nested` is what stages may ask of the server."""
+        `devices` are open already, and stay so. `nested` is what stages may ask of the server;
+        `budgets` are bytes of devices, for those that the plan bounds."""
         self._nested = nested
         self._store = store
-        self.blobs, self.tensorrt = blobs, tensorrt
+        self.blobs, self.tensorrt, self.budgets = blobs, tensorrt, budgets
         self._closing = ExitStack()
         self._devices: dict[str, Device] = {one.name: one for one in devices}
         self._shared: dict[Hashable, Closable] = {}

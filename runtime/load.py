@@ -65,6 +65,7 @@ class Stages:
             store=shared,
             devices=config.devices,
             nested=config.nested,
+            budgets=budgets_of(plan),
         )
         self.shares = divide(plan.segments, len(cores), config.workers, config.threads)
         self.all: list[Stage] = []
@@ -138,6 +139,19 @@ class Stages:
     def close(self) -> None:
         """Give back devices and modules; nothing may run any more."""
         self._loading.close()
+
+
+def budgets_of(plan: Plan) -> dict[str, int]:
+    """Return what the pipelines of a plan may take of each device: the most that one may, of those
+    devices of which none may take any amount."""
+    found: dict[str, int] = {}
+    unbound: set[str] = set()
+    for one in plan.memory:
+        if one.budget is None:
+            unbound.add(one.device)
+        else:
+            found[one.device] = max(one.budget, found.get(one.device, 0))
+    return {device: most for device, most in found.items() if device not in unbound}
 
 
 def _check_cores(segment: Segment, cores: Sequence[int]) -> None:

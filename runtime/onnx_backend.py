@@ -15,14 +15,16 @@ def onnx_backend(engine: str = "") -> Backend:
     devices and the server's settings say."""
 
     def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading) -> ModelStage:
-        tensorrt = loading.tensorrt
-        what = (segment.model, segment.output_names, segment.device, share, tensorrt)
+        tensorrt, limit = loading.tensorrt, loading.budgets.get(segment.device)
+        what = (segment.model, segment.output_names, segment.device, share, tensorrt, limit)
         try:
             device = loading.device(segment.device)
 
             def session() -> OnnxSession:
                 content, names = loading.blobs[segment.model], segment.output_names
-                return OnnxSession(content, names, device, share, tensorrt=tensorrt, engine=engine)
+                return OnnxSession(
+                    content, names, device, share, tensorrt=tensorrt, engine=engine, limit=limit
+                )
 
             key = ("onnx", engine, *what)
             opened = loading.shared(key, session, by_plans=isinstance(device, HostDevice))

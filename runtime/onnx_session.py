@@ -7,9 +7,7 @@ place a node on the CPU. Sessions may be run by several threads at once.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib import metadata
-from pathlib import PurePath
-from typing import Any, Final, NoReturn, Protocol, TypeVar, cast
+from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -18,21 +16,14 @@ from .devices.device import Device, Stream, View
 from .devices.resident import ResidentDevice
 from .devices.streams import Streams
 from .division import Share
-from .load_error import BAD_MODEL, NO_DEVICE, NO_RUNTIME, TWO_RUNTIMES, LoadError
+from .onnx_library import import_runtime, load_cuda, reason
+from .onnx_providers import choose_providers, open_session
 from .onnx_values import runner
 from .request import Code
 from .stage import StageGone
 
-_PACKAGES: Final = ("onnxruntime", "onnxruntime-gpu")
 Feeds = TypeVar("Feeds")
 Results = TypeVar("Results")
-
-_ENGINES: Final = {
-    "tensorrt": "TensorrtExecutionProvider",
-    "tensorrt_rtx": "NvTensorRTRTXExecutionProvider",
-}
-_SHOWN: Final = 500  # characters of what ONNX Runtime says
-_INSTALL: Final = "pip install 'headrace[cpu]' (or 'headrace[gpu]')"
 
 
 class OnnxSession:
@@ -47,10 +38,12 @@ class OnnxSession:
         *,
         tensorrt: bool = False,
         engine: str = "",
+        limit: int | None = None,
     ) -> None:
         """`tensorrt` gives what runs on a GPU to TensorRT; what that cannot take goes to CUDA. An
-        `engine` ("tensorrt", "tensorrt_rtx") is asked for by name, and is for GPUs only."""
-        runtime = _import_runtime()
+        `engine` ("tensorrt", "tensorrt_rtx") is asked for by name, and is for GPUs only. `limit` is
+        how many bytes of a GPU the session may take for itself."""
+        runtime = import_runtime()
         options = runtime.SessionOptions()
         options.intra_op_num_threads = share.threads
         options.inter_op_num_threads = 1
@@ -64,11 +57,13 @@ class OnnxSession:
         self._stream = device.stream() if device.name.startswith("gpu") else None
         pointer = cast("Pointed", self._stream).pointer if self._stream is not None else None
         available = runtime.get_available_providers()
-        providers = choose_providers(available, device.name, tensorrt, pointer, engine=engine)
-        if providers[0] != "CPUExecutionProvider":
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        providers = choose_providers(
+            available, device.name, tensorrt, pointer, engine=engine, limit=limit
+        )
+        if self._stream is not None:
+            load_cuda(runtime)
         # Any: onnxruntime has no types of its own
-        self._session: Any = _open(runtime, model, options, providers)
+        self._session: Any = open_session(runtime, model, options, providers)
         self._names = list(output_names)
         self._device = device
         self._options: Any = runtime.RunOptions()  # Any: likewise
@@ -155,94 +150,3 @@ class Pointed(Protocol):
 
     @property
     def pointer(self) -> int: ...
-
-
-# Any: an untyped module
-def _open(runtime: Any, model: bytes, options: Any, providers: "list[Any]") -> Any:
-    try:
-        return runtime.InferenceSession(model, options, providers=providers)
-    except Exception as error:
-        raise LoadError(
-            BAD_MODEL, f"ONNX Runtime does not load the model: {reason(error)}"
-        ) from error
-
-
-def _import_runtime() -> Any:  # Any: an untyped module
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise LoadError(
-            NO_RUNTIME, "ONNX models need ONNX Runtime, which is not installed", _INSTALL
-        ) from error
-    check_packages(_owners())
-    return onnxruntime
-
-
-def _owners() -> tuple[str, ...]:
-    found: list[str] = []
-    for package in _PACKAGES:
-        try:
-            metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-        found.append(package)
-    return tuple(found)
-
-
-def check_packages(installed: Sequence[str]) -> None:
-    """Refuse two packages that both provide the module onnxruntime and overwrite each other."""
-    if len(installed) > 1:
-        raise LoadError(
-            TWO_RUNTIMES,
-            f"{' and '.join(installed)} are both installed and overwrite each other's files",
-            f"pip uninstall {' '.join(installed)}, then {_INSTALL}",
-        )
-
-
-def choose_providers(
-    available: Sequence[str],
-    device: str,
-    tensorrt: bool,
-    stream: int | None = None,
-    *,
-    engine: str = "",
-) -> "list[str | tuple[str, dict[str, int | str]]]":
-    """Return the execution providers for a device, the first choice first, never one more. They run
-    on the CUDA `stream` at that address where there is one.
-
-    Raises LoadError where this ONNX Runtime lacks one of them.
-    """
-    kind, _, index = device.partition(":")
-    if kind != "gpu":
-        if engine:
-            message = f"`{engine}` runs models on GPUs, and this one is on {device}"
-            raise LoadError(NO_DEVICE, message, "add `device = gpu(0)` to the stage's settings")
-        return ["CPUExecutionProvider"]
-    place: dict[str, int | str] = {"device_id": int(index or 0)}
-    if stream is not None:
-        place["user_compute_stream"] = str(stream)
-    cuda = ("CUDAExecutionProvider", {**place, "use_tf32": 0})
-    engine = engine or ("tensorrt" if tensorrt else "")
-    chosen = [(_ENGINES[engine], place), cuda] if engine else [cuda]
-    for name, _ in chosen:
-        if name not in available:
-            extra = "gpu,tensorrt" if engine == "tensorrt" else "gpu"
-            raise LoadError(
-                NO_RUNTIME,
-                f"the plan asks for {device}, and this ONNX Runtime has no {name}",
-                f"pip uninstall onnxruntime, then pip install 'headrace[{extra}]'"
-                if engine != "tensorrt_rtx"
-                else "install a build of ONNX Runtime for TensorRT RTX",
-            )
-    return [*chosen]
-
-
-def reason(error: Exception) -> str:
-    """Return what ONNX Runtime says of a failed run, without its prefix and its paths."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    text = " ".join(line for line in lines if line and not line.startswith("Please fix"))
-    for token in text.split():
-        if token.startswith("/") and token.count("/") > 1:
-            text = text.replace(token, PurePath(token).name)
-    _, _, rest = text.partition(" : ")
-    return (rest.lstrip("0123456789 :") or text or type(error).__name__)[:_SHOWN]

@@ -12,7 +12,8 @@ from headrace.runtime import load_error
 from headrace.runtime.backend import find_backend
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
-from headrace.runtime.onnx_session import check_packages, choose_providers
+from headrace.runtime.onnx_library import check_packages
+from headrace.runtime.onnx_providers import choose_providers
 from headrace.runtime.request import Request
 from tests.runtime.plans import HERE, PlanMaker, add_model, block, call, fields
 
@@ -118,7 +119,8 @@ ALL_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecu
 
 
 def test_a_gpu_is_asked_for_by_number_and_the_cpu_is_never_a_second_choice() -> None:
-    cuda = ("CUDAExecutionProvider", {"device_id": 1, "use_tf32": 0})
+    arena = {"arena_extend_strategy": "kSameAsRequested"}
+    cuda = ("CUDAExecutionProvider", {"device_id": 1, **arena, "use_tf32": 0})
     assert choose_providers(ALL_PROVIDERS, "gpu:1", tensorrt=False) == [cuda]
     first, second = choose_providers(ALL_PROVIDERS, "gpu:1", tensorrt=True)
     assert first == ("TensorrtExecutionProvider", {"device_id": 1})
