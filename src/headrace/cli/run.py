@@ -146,6 +146,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     if {arguments.http_port, arguments.grpc_port} == {None}:
         raise UsageError("without HTTP and gRPC nothing is served")
     find = _finder(arguments, console)
+    from ..runtime.repository.heap import bound_heaps
     from ..runtime.repository.state import State
     from ..runtime.server import serve
 
@@ -154,6 +155,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         console.print(_limits.as_json(config, settings, arguments))
         return Exit.GOOD
     _raise_open_files()
+    bound_heaps()
     start = time.perf_counter()
     with ExitStack() as opened:
         opened.enter_context(_observing.log(arguments))

@@ -3,6 +3,8 @@
 import ctypes
 import os
 import platform
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from tests.runtime.repository.plans import adding
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's heap")
 
+SAID = {"MALLOC_ARENA_MAX": "5"}
 BLOCK, BLOCKS = 1 << 16, 1024  # too small to be mapped apart
 
 
@@ -62,3 +65,35 @@ def test_nobody_holds_a_version_any_more_when_it_is_said_to_be_closed() -> None:
     unloaded.result(20)
     assert engine() is None
     repository.close()
+
+
+THREADS = """
+import ctypes, threading
+from headrace.runtime.repository.heap import bound_heaps
+
+bound_heaps()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+all_there = threading.Barrier(64)
+
+def take():
+    libc.malloc(1 << 16)
+    all_there.wait()
+
+threads = [threading.Thread(target=take) for _ in range(64)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+libc.malloc_info(0, ctypes.c_void_p.in_dll(libc, "stdout"))
+"""
+
+
+@pytest.mark.parametrize(("said", "heaps"), [({}, max(2, len(os.sched_getaffinity(0)))), (SAID, 5)])
+def test_threads_of_a_server_share_heaps(said: dict[str, str], heaps: int) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", THREADS],
+        env=os.environ | said,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.count("<heap nr=") == heaps
