@@ -27,7 +27,6 @@ Serve = Callable[[Path, Path], AbstractContextManager[Address]]
 class Both(NamedTuple):
     here: App
     there: Client
-    own: bool
 
 
 @contextmanager
@@ -52,7 +51,7 @@ def both_of(plan: Plan, folder: Path, serve: Serve = tritonserver) -> Generator[
         headrace.load(plan) as app,
         Client(f"grpc://{address.grpc}") as client,
     ):
-        yield Both(app, client, serve is ours)
+        yield Both(app, client)
 
 
 @pytest.fixture(scope="module", params=[tritonserver, ours], ids=["triton", "ours"])
@@ -110,10 +109,6 @@ def test_a_stream(both: Both) -> None:
 
 
 def test_sequences_that_do_not_mix(both: Both) -> None:
-    if both.own:
-        pytest.skip(
-            "a Python model that keeps what it knows of a sequence itself is not translated"
-        )
     with both.there.total.sequence() as one, both.there.total.sequence() as other:
         sums = [one(x=POINTS[0]).sum, other(x=POINTS[5]).sum, one(x=POINTS[1]).sum]
     np.testing.assert_array_equal(
