@@ -9,6 +9,7 @@ from ..dsl import ast
 from ..dsl.diagnostic import CompileError, Diagnostic, Label, Severity
 from ..dsl.source import Source, Span
 from .budgets import check_budgets
+from .check_engines import check_engines
 from .choose_schedule import check_wanted
 from .explain import FIRST, LAST, explain_plan
 from .explain_graph import explain_graph
@@ -180,6 +181,7 @@ class _Back:
         memory = plan_memory(optimized.graph)
         if schedule is not None:
             self.warnings += check_budgets(schedule, memory)
+            check_engines(schedule, graph, optimized.graph)
             self.scheduled.append((schedule, graph.settings))
         planned = plan_pipeline(optimized.graph, self.segments, self.directory)
         self.declined += planned.declined

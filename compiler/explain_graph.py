@@ -18,6 +18,7 @@ from pathlib import Path
 from ..dsl.types import DimVar, Type
 from .batch_points import BatchPoint, batch_points, service_of
 from .dimensions import rename_dims
+from .engine_sizes import graph_ranges
 from .graph import (
     Constant,
     Emit,
@@ -36,6 +37,7 @@ from .graph import (
     Value,
 )
 from .places import place_of
+from .plan import ENGINES, ShapeRange
 from .plan_text import literal_text
 from .policy_text import describe_service
 from .stage_settings import backend_of, calls_out, device_of, members_of, settings_of
@@ -157,12 +159,21 @@ class _Writer:
                 members = " + ".join(members_of(self.graph, node))
                 kind, runs = self.graph.model(name).backend, backend_of(self.graph, node)
                 what = f"{kind if runs == kind else f'{kind} on {runs}'} · {members}"
+                what += f" ({settings.stays})" if settings.stays else ""
             case _:
                 raise AssertionError(f"`{node.stage}` is no segment of its own")
         service = service_of(settings, point)
         said = describe_service(service, settings.instances, settings.queueing)
-        served = (f"--   {' · '.join(said)} --",) if said else ()
+        served = [f"--   {' · '.join(said)} --"] if said else []
+        served += [f"--   engine for {one} --" for one in self._ranges(node, point)]
         return (f"-- segment {node.stage} · {what} · {point.why} --", *served)
+
+    def _ranges(self, node: Node, point: BatchPoint) -> tuple[ShapeRange, ...]:
+        """Return the sizes that an engine of a node is built for."""
+        if not isinstance(node.kind, ModelCall) or backend_of(self.graph, node) not in ENGINES:
+            return ()
+        model = self.graph.model(node.kind.model)
+        return graph_ranges(self.graph, model, point.batching, point.group)[0]
 
     def _number(self, value: Value) -> str:
         self.shown[value] = f"%{self.made}"

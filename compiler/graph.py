@@ -13,7 +13,15 @@ from typing import TypeAlias
 from ..dsl.source import Span
 from ..dsl.types import Dim, DimVar, Field, Signature, Type
 from ..stdlib.op import Literal, Op
-from .policies import NO_SERVICE, Batching, Priorities, Queueing, Sequencing, Service
+from .policies import (
+    NO_SERVICE,
+    Batching,
+    Priorities,
+    Queueing,
+    Sequencing,
+    Service,
+    SizeRange,
+)
 from .profile import Profile
 
 
@@ -241,10 +249,12 @@ class StageSettings:
     batching_off: bool = False
     instances: int | None = None
     device: str | None = None
+    spread: tuple[tuple[str, int], ...] = ()  # devices and instances, where there are several
     queueing: Queueing | None = None
     service: Service = NO_SERVICE
     warmed: bool = False  # at loading, with a row and with as many as may run together
     backend: str | None = None
+    stays: str = ""  # why the backend that was asked for does not run it
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +269,7 @@ class Settings:
     priority: Priorities | None = None
     sequencing: Sequencing | None = None
     resources: tuple[tuple[str, int], ...] = ()
+    sizes: tuple[tuple[Dim, SizeRange], ...] = ()  # of the pipeline's dimensions
 
     def stage(self, name: str) -> StageSettings:
         return dict(self.stages).get(name, StageSettings())

@@ -13,6 +13,7 @@ from ..dsl.types import Dim, DimVar, Field, Signature, Type
 from ..stdlib.op import Literal
 from .policies import NO_SERVICE
 from .policies import Batching as Batching
+from .policies import EngineBuild as EngineBuild
 from .policies import Isolation as Isolation
 from .policies import Padding as Padding
 from .policies import Priorities as Priorities
@@ -23,7 +24,10 @@ from .policies import Service as Service
 BACKENDS: Final = "headrace.backends"
 """The entry points of packages that run models of kinds of their own."""
 
-ON_DEVICES: Final = ("onnx", "tensorrt", "tensorrt_rtx")
+ENGINES: Final = ("tensorrt", "tensorrt_rtx")
+"""Backends that build an engine of a model, for sizes that they are told of."""
+
+ON_DEVICES: Final = ("onnx", *ENGINES)
 """Backends whose stages take and give values in a device's memory."""
 
 
@@ -60,6 +64,22 @@ class Pads:
 
 
 @dataclass(frozen=True, slots=True)
+class ShapeRange:
+    """Between which shapes an input may be, its batch axis included, and what it mostly is."""
+
+    input: str  # as the file names it
+    least: tuple[int, ...]
+    usual: tuple[int, ...]
+    most: tuple[int, ...]
+
+    def __str__(self) -> str:
+        least, usual, most = (
+            "x".join(map(str, one)) for one in (self.least, self.usual, self.most)
+        )
+        return f"{self.input} {least}" + (f" to {most}, mostly {usual}" if least != most else "")
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSegment:
     """A model: a (fused) ONNX graph, or what another `kind` of file or address holds, of which
     `entry` is called; `backend` runs it. Names and axes are in the signature's order; an axis of
@@ -89,6 +109,7 @@ class ModelSegment:
     backend: str = "onnx"
     entry: str = ""
     told: bool = False
+    ranges: tuple[ShapeRange, ...] = ()  # of its inputs, where an engine is built for them
 
     @property
     def home(self) -> str:
@@ -240,6 +261,17 @@ class TogetherStep:
 
 
 @dataclass(frozen=True, slots=True)
+class SpreadStep:
+    """Run one of some blocks for all rows, which do the same on different devices: a block of
+    share 2 is taken twice as often as one of share 1."""
+
+    blocks: tuple["Block", ...]
+    shares: tuple[int, ...]
+    outputs: tuple[int, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class EmitStep:
     """Send one response, a value for each result of the pipeline, and go on."""
 
@@ -278,6 +310,7 @@ Step: TypeAlias = (
     | LoopStep
     | TryStep
     | TogetherStep
+    | SpreadStep
     | EmitStep
     | TransferStep
     | CheckStep

@@ -61,6 +61,34 @@ class Isolation:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeRange:
+    """The least and the most that a size may be, and what it mostly is."""
+
+    least: int
+    usual: int
+    most: int
+
+    def __str__(self) -> str:
+        return str([self.least, self.usual, self.most])
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBuild:
+    """What TensorRT is to build: for the DLA core `dla`, with `workspace` bytes of scratch, at the
+    builder's optimisation `level`; `refit` lets its weights be exchanged, of which `weight_budget`
+    bytes lie on the GPU and the others are streamed; whether other versions (`version_compatible`)
+    and GPUs (`hardware_compatible`) are to run it."""
+
+    dla: int | None = None
+    workspace: int | None = None
+    level: int | None = None
+    refit: bool = False
+    weight_budget: int | None = None
+    version_compatible: bool = False
+    hardware_compatible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """How a stage is served beside its batches.
 
@@ -76,6 +104,7 @@ class Service:
     cpus: tuple[int, ...] = ()
     threads: int | None = None
     isolation: Isolation | None = None
+    engine: EngineBuild | None = None  # None: as TensorRT has it, where that runs the stage
 
 
 NO_SERVICE: Final = Service()  # nothing is said

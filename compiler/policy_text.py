@@ -3,6 +3,7 @@
 from .plan import ModelSegment, PythonSegment
 from .policies import (
     Batching,
+    EngineBuild,
     Isolation,
     Padding,
     Priorities,
@@ -76,6 +77,7 @@ def describe_service(
     said += [f"threads {service.threads}"] if service.threads is not None else []
     said += [f"cpus {_numbers(service.cpus)}"] if service.cpus else []
     said += [_isolation(service.isolation)] if service.isolation is not None else []
+    said += [f"engine {_engine(service.engine)}"] if service.engine is not None else []
     return tuple(said)
 
 
@@ -111,6 +113,18 @@ def _isolation(isolation: Isolation) -> str:
     memory = f", {size_text(isolation.memory)}" if isolation.memory is not None else ""
     run = f", {seconds_text(isolation.timeout)} a run" if isolation.timeout is not None else ""
     return f"own process{memory}{run}"
+
+
+def _engine(engine: EngineBuild) -> str:
+    said = [f"for DLA core {engine.dla}"] if engine.dla is not None else []
+    said += [f"workspace {size_text(engine.workspace)}"] if engine.workspace is not None else []
+    said += [f"level {engine.level}"] if engine.level is not None else []
+    said += ["refit"] if engine.refit else []
+    if engine.weight_budget is not None:
+        said.append(f"{size_text(engine.weight_budget)} of its weights at a time")
+    said += ["for other versions"] if engine.version_compatible else []
+    said += ["for other GPUs"] if engine.hardware_compatible else []
+    return ", ".join(said)
 
 
 def _padding(padding: Padding) -> str:

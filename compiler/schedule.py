@@ -14,6 +14,7 @@ from . import schedule_values as read
 from .choose_schedule import schedule_name
 from .graph import FunctionCall, Graph, ModelCall, OpCall, Region, Settings, StageSettings
 from .policies import Sequencing
+from .schedule_engine import read_sizes
 from .schedule_padding import refuse_on_devices
 from .schedule_places import refuse_with_places
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
@@ -99,7 +100,8 @@ def resolve_schedule(
     needs = {name: one.service.resources for name, one in settings}
     resources = section.take("resources", lambda s: _resources(s, needs, section.diagnostics))
     refused = refuse_on_devices(of_stage, settings, stages, device)
-    diagnostics = [*section.finish(), *names.finish(), *refused, *unplaceable]
+    sizes, missized = read_sizes(of_stage, graph)
+    diagnostics = [*section.finish(), *names.finish(), *refused, *unplaceable, *missized]
     return Settings(
         name=schedule_name(schedule),
         stages=tuple(settings),
@@ -109,6 +111,7 @@ def resolve_schedule(
         priority=priority,
         sequencing=sequencing,
         resources=resources or (),
+        sizes=sizes,
     ), tuple(sorted(diagnostics, key=lambda found: found.primary.span.start))
 
 
@@ -207,9 +210,8 @@ def _memory(
 
 def _budget(entry: ast.Setting, devices: set[str]) -> tuple[str, int]:
     key = entry.key.text
-    index = read.numbered(entry.key, "gpu")
-    name = f"gpu:{index}" if index is not None else key
-    if name not in ("cpu", "sim") and index is None:
+    name = read.device_key(entry.key)
+    if name is None:
         raise read.unknown_device(key, entry.key.span)
     if name not in devices:
         message = f"`{key}` has no effect here: nothing of the pipeline runs there"

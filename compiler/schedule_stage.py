@@ -3,13 +3,14 @@
 A key that the stage would not heed is refused; the cure is said where there is one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..dsl import ast
 from ..dsl.diagnostic import Diagnostic
 from . import schedule_values as read
 from .graph import FunctionDef, ModelDef, StageSettings
 from .policies import Batching, Priorities
+from .schedule_engine import ENGINE_KEYS, ON_DLA, read_engine, take_core
 from .schedule_padding import read_padding
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
 from .schedule_service import Stage, read_backend, read_instances, read_isolation, read_service
@@ -21,7 +22,7 @@ STAGE_KEYS = Keys(
     "a stage",
     (
         *("batch", "instances", "device", "queue", "priority", "cache", "warmup", "threads"),
-        *("cpus", "resources", "isolate", "backend"),
+        *("cpus", "resources", "isolate", "backend", "engine"),
     ),
     UNSERVED,
     (
@@ -30,6 +31,7 @@ STAGE_KEYS = Keys(
         *((key, "`priority { }`") for key in OF_PRIORITY),
         ("memory", "the settings of the pipeline, or in `isolate { }`"),
         ("sequences", "the settings of the pipeline"),
+        *((key, "`engine { }`") for key in ENGINE_KEYS.served),
     ),
 )
 BATCH_KEYS = Keys("`batch`", OF_BATCH)
@@ -56,7 +58,10 @@ def read_stage(
     off, batching = _take_batching(section, stage)
     backend = section.take("backend", lambda s: read_backend(s, stage))
     isolation = read_isolation(section, stage, section.diagnostics)
+    core = take_core(section, entries, backend)
     instances, device = read_instances(section, stage, isolated="isolate" in given)
+    device = device if core is None else ON_DLA
+    engine = read_engine(section, stage, backend, core, section.diagnostics)
     bounded = bool(given & {"instances", "resources", "isolate"})
     if not bounded and (off or "batch" not in given) and not (stage.is_model and stage.is_python):
         for key in ("queue", "priority"):
@@ -78,6 +83,7 @@ def read_stage(
         batching=batching,
         diagnostics=section.diagnostics,
     )
+    service = replace(service, engine=engine)
     diagnostics += section.finish()
     return StageSettings(batching, off, instances, device, queueing, service, warmed, backend)
 

@@ -216,7 +216,7 @@ def word(*choices: str) -> Callable[[ast.Setting], str]:
 
 
 def device(setting: ast.Setting) -> str:
-    """Read `cpu`, `sim` or `gpu(0)`; gives "cpu", "sim", "gpu:0"."""
+    """Read `cpu`, `sim`, `sim(1)` or `gpu(0)`; gives "cpu", "sim", "sim:1", "gpu:0"."""
     return device_named(setting, value(setting))
 
 
@@ -230,10 +230,10 @@ def device_named(setting: ast.Setting, expr: ast.Expr) -> str:
                 "HR420", "`gpu` needs the number of the device", expr.span, help="write `gpu(0)`"
             )
         case ast.Call(
-            callee=ast.Name(text="gpu"),
+            callee=ast.Name(text="gpu" | "sim" as kind),
             arguments=(ast.Argument(name=None, value=ast.Number(value=int(index))),),
         ):
-            return f"gpu:{index}"
+            return f"{kind}:{index}" if index or kind == "gpu" else kind
         case ast.Name(text=name) | ast.Call(callee=ast.Name(text=name)):
             raise unknown_device(name, expr.span)
         case _:
@@ -246,6 +246,21 @@ def numbered(key: ast.Ident, name: str) -> int | None:
     return int(number) if key.text == f"{name}({number})" and number.isdecimal() else None
 
 
+def device_key(key: ast.Ident) -> str | None:
+    """Return the device that a key such as `gpu(0)` names; None of any other."""
+    for kind in ("gpu", "sim"):
+        index = numbered(key, kind)
+        if index is not None:
+            return f"{kind}:{index}" if index or kind == "gpu" else kind
+    return key.text if key.text in ("cpu", "sim") else None
+
+
+def written(device: str) -> str:
+    """Return a device as a schedule has it: `gpu(0)`."""
+    kind, _, index = device.partition(":")
+    return f"{kind}({index})" if index else kind
+
+
 def unknown_device(name: str, span: Span) -> Mistake:
     """Return the mistake of a device that there is not, or not yet."""
     if name == "dla":
@@ -253,7 +268,7 @@ def unknown_device(name: str, span: Span) -> Mistake:
     meant = nearest(name, ("cpu", "sim", "gpu"))
     help = f"did you mean `{'gpu(0)' if meant == 'gpu' else meant}`?" if meant else None
     return Mistake(
-        "HR420", f"there is no device `{name}`; there are cpu, sim, gpu(n)", span, "", help
+        "HR420", f"there is no device `{name}`; there are cpu, sim(n), gpu(n)", span, "", help
     )
 
 

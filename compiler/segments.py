@@ -7,10 +7,11 @@ from pathlib import Path
 from ..dsl.types import DimVar, Field, Signature
 from .batch_points import BatchPoint, batch_points, service_of
 from .dimensions import rename_dim, rename_dims
+from .engine_sizes import graph_ranges
 from .graph import Blob, Check, FunctionCall, Graph, ModelCall, ModelDef, Node, OpCall
 from .places import place_of
+from .plan import ENGINES, ModelSegment, OpSegment, Pads, PythonSegment, Segment, ShapeRange
 from .plan import Check as PlannedCheck
-from .plan import ModelSegment, OpSegment, Pads, PythonSegment, Segment
 from .policies import Batching
 from .stage_settings import CPU, backend_of, members_of, settings_of
 
@@ -83,7 +84,15 @@ class Segments:
             backend=backend_of(graph, node),
             entry=model.entry,
             told=model.told,
+            ranges=self._ranges(graph, node, model, point),
         )
+
+    def _ranges(
+        self, graph: Graph, node: Node, model: ModelDef, point: BatchPoint
+    ) -> tuple[ShapeRange, ...]:
+        if backend_of(graph, node) not in ENGINES:
+            return ()
+        return graph_ranges(graph, model, point.batching, point.group)[0]
 
     def _native(self, graph: Graph, node: Node, name: str, directory: Path) -> ModelSegment:
         function, point = graph.function(name), self._point(graph, node)

@@ -11,6 +11,7 @@ from typing import assert_never
 from ..dsl.types import Dim, OptionalType, TensorType, Type
 from .literal_codec import Malformed
 from .plan import (
+    ENGINES,
     Block,
     BranchStep,
     CallStep,
@@ -24,6 +25,7 @@ from .plan import (
     Plan,
     PythonSegment,
     Segment,
+    SpreadStep,
     Step,
     SwitchStep,
     TogetherStep,
@@ -82,6 +84,7 @@ def _verify_segment(segment: Segment, digests: set[str]) -> None:
             require(not kept, f"{what} keeps results that are of one request")
             _verify_policies(what, segment)
             _verify_pads(what, segment)
+            _verify_ranges(what, segment)
         case PythonSegment():
             require(segment.source in digests, f"{what} has no source")
             require(segment.group is None or segment.group >= 1, f"{what} has a group of no rows")
@@ -128,6 +131,19 @@ def _verify_pads(what: str, segment: ModelSegment | PythonSegment) -> None:
     require(declared and on_host, f"{what} pads what must not be")
     require(padding.bucket is None or padding.bucket >= 1, f"{what} has buckets of no size")
     require(padding.waste is None or 0 <= padding.waste < 1, f"{what} wastes no share")
+
+
+def _verify_ranges(what: str, segment: ModelSegment) -> None:
+    if not segment.ranges:
+        return
+    require(segment.backend in ENGINES, f"{what} has sizes and no engine")
+    names = tuple(one.input for one in segment.ranges)
+    require(names == segment.input_names, f"{what} has sizes of other inputs")
+    for one in segment.ranges:
+        ranks = {len(one.least), len(one.usual), len(one.most)}
+        require(len(ranks) == 1, f"{what} has sizes of several ranks")
+        axes = zip(one.least, one.usual, one.most, strict=True)
+        require(all(0 <= a <= b <= c for a, b, c in axes), f"{what} has sizes that do not ascend")
 
 
 def _dims(type: Type) -> tuple[Dim, ...]:
@@ -217,6 +233,12 @@ def _verify_step(step: Step, live: frozenset[int], segments: tuple[Segment, ...]
                 _verify_arm(arm, live, len(step.outputs), segments)
         case TogetherStep():
             _verify_together(step, live, segments)
+        case SpreadStep():
+            require(len(step.blocks) >= 2, f"{step.place}: fewer than two lanes")
+            fits = len(step.shares) == len(step.blocks) and min(step.shares) >= 1
+            require(fits, f"{step.place}: lanes and shares differ")
+            for arm in step.blocks:
+                _verify_arm(arm, live, len(step.outputs), segments)
         case TransferStep() | CheckStep() | EmitStep():
             pass
         case _:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from .literal_codec import Malformed
-from .policies import Batching, Isolation, Priorities, Queueing, Sequencing, Service
+from .policies import Batching, EngineBuild, Isolation, Priorities, Queueing, Sequencing, Service
 
 
 def verify_batching(what: str, batching: Batching | None) -> None:
@@ -50,6 +50,7 @@ def verify_service(what: str, service: Service, *, python: bool) -> None:
     require(service.threads is None or service.threads >= 1, f"{what} has no thread")
     verify_resources(what, service.resources)
     _verify_isolation(what, service.isolation, python=python)
+    _verify_engine(what, service.engine, python=python)
 
 
 def verify_resources(what: str, resources: tuple[tuple[str, int], ...]) -> None:
@@ -79,6 +80,16 @@ def _verify_isolation(what: str, isolation: Isolation | None, *, python: bool) -
     require(python, f"{what} runs no Python that could be isolated")
     require(isolation.memory is None or isolation.memory >= 1, f"{what} has no memory")
     require(isolation.timeout is None or isolation.timeout > 0, f"{what} has no time")
+
+
+def _verify_engine(what: str, engine: EngineBuild | None, *, python: bool) -> None:
+    if engine is None:
+        return
+    require(not python, f"{what} is Python, of which no engine is built")
+    counts = (engine.dla, engine.level)
+    require(all(one is None or one >= 0 for one in counts), f"{what} has an engine of no level")
+    sizes = (engine.workspace, engine.weight_budget)
+    require(all(one is None or one >= 1 for one in sizes), f"{what} has an engine of no memory")
 
 
 def _ascends(numbers: Iterable[int], least: int) -> bool:

@@ -18,6 +18,7 @@ NOT_SHOWN = {
     "HR415": "it is the operating system's to refuse a file",
     "HR422": "what shows it prints the plan's hash as well, or a time",
     "HR423": "it takes 200 blocks",
+    "HR425": "it takes a model's file",
     "HR501": "the plan is of another headrace",
     "HR502": "it is of a machine without ONNX Runtime, or without a GPU",
     "HR503": "it is of a machine with two packages",
@@ -26,6 +27,7 @@ NOT_SHOWN = {
     "HR507": "what it prints is of the machine",
     "HR509": "it is of a machine without the package of a backend",
     "HR510": "it takes a model of another library",
+    "HR514": "it is of a machine with TensorRT",
     "HR615": "it takes a model's file",
 }
 

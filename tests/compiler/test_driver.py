@@ -107,7 +107,8 @@ def test_without_optimising_every_call_is_a_segment(folder: Path) -> None:
     plan = compile_source(source(folder), optimise=False)
     assert names(plan) == ["double", "triple", "halve"]
     assert isinstance(plan.segments[2], PythonSegment)
-    assert [stage for stage, _ in plan.explanation] == ["graph", "place_transfers", "plan"]
+    stages = [stage for stage, _ in plan.explanation]
+    assert stages == ["graph", "choose_backends", "place_transfers", "plan"]
 
 
 def test_a_plan_explains_every_pass_of_every_pipeline(folder: Path) -> None:

@@ -18,7 +18,7 @@ def example_of(code: str) -> Example:
 
 
 def test_every_code_that_is_given_has_a_page() -> None:
-    assert {f"HR{number}" for number in range(401, 425)} == set(CODES)
+    assert {f"HR{number}" for number in range(401, 426)} <= set(CODES)
 
 
 @pytest.mark.parametrize("code", SHOWN)

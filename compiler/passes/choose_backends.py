@@ -1,0 +1,59 @@
+"""Leaves to ONNX Runtime what TensorRT does not take, as a whole and with a reason.
+
+    y = route(text)   text: string   backend tensorrt   becomes   backend onnx
+
+TensorRT builds an engine of a whole segment or of nothing: what it takes is known by the ops and
+dtypes in it (`engine_ops.py`), before any builder is there.
+"""
+
+from dataclasses import replace
+
+from ..engine_ops import refusal
+from ..graph import Graph, ModelCall, Node, Region, Settings
+from ..graph_pass import Declined, Pass, PassContext, PassResult, Phase
+from ..plan import ENGINES
+from ..stage_settings import backend_of, members_of
+
+
+def run(graph: Graph, context: PassContext) -> PassResult:
+    declined: list[Declined] = []
+    settings = graph.settings
+    for node in _model_calls(graph.body):
+        kind = node.kind
+        if not isinstance(kind, ModelCall) or backend_of(graph, node) not in ENGINES:
+            continue
+        model, backend = graph.model(kind.model), backend_of(graph, node)
+        if model.content is None:
+            continue
+        reason = refusal(context.models.proto(model.content), model.signature, backend)
+        if reason is None:
+            continue
+        settings = _stays(settings, (node.stage, *members_of(graph, node)), reason)
+        text = f"`{node.stage}` stays on ONNX Runtime: {reason}"
+        declined.append(Declined(node.stage, text, node.span))
+    if not declined:
+        return PassResult(graph, False)
+    return PassResult(replace(graph, settings=settings), True, tuple(declined))
+
+
+def _stays(settings: Settings, stages: tuple[str, ...], reason: str) -> Settings:
+    changed = tuple(
+        (name, replace(one, backend=None, stays=reason, service=replace(one.service, engine=None)))
+        if name in stages
+        else (name, one)
+        for name, one in settings.stages
+    )
+    return replace(settings, stages=changed)
+
+
+def _model_calls(region: Region) -> list[Node]:
+    found: list[Node] = []
+    for node in region.nodes:
+        if isinstance(node.kind, ModelCall):
+            found.append(node)
+        for inner in node.regions:
+            found += _model_calls(inner)
+    return found
+
+
+PASS = Pass("choose_backends", Phase.PLACE, run)

@@ -1,0 +1,272 @@
+"""`engine { sizes { W = [48, 320, 2304] }, workspace = 1GiB }` of a stage that TensorRT runs, and
+`device = dla(0)`.
+
+An engine is built for sizes from the least to the most, and is quickest at the usual one. Sizes are
+those of the model's own names; what they are of in the pipeline is what all stages have in common.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..dsl import ast
+from ..dsl.diagnostic import Diagnostic
+from ..dsl.source import Span
+from ..dsl.types import Dim, DimVar
+from . import schedule_values as read
+from .dimensions import type_dims
+from .engine_sizes import holds
+from .graph import Graph, ModelCall, ModelDef, Node, Region
+from .known_sizes import dim_names
+from .plan import ENGINES
+from .policies import EngineBuild, SizeRange
+from .schedule_service import Stage
+from .schedule_values import Keys, Mistake, Section
+
+ENGINE_KEYS: Final = Keys(
+    "`engine`",
+    (
+        *("sizes", "workspace", "level", "refit", "weight_budget"),
+        *("version_compatible", "hardware_compatible"),
+    ),
+)
+ON_DLA: Final = "gpu:0"
+"""In whose memory a DLA finds its values: boards that have one have one GPU."""
+
+_LEVELS: Final = 5
+_CORE: Final = "a DLA runs what TensorRT builds for it"
+
+
+def take_core(section: Section, entries: Sequence[ast.Setting], backend: str | None) -> int | None:
+    """Take `device = dla(0)`; None where another device is named, or none."""
+    setting = next((one for one in entries if one.key.text == "device"), None)
+    match setting.value if setting is not None else None:
+        case ast.Call(
+            callee=ast.Name(text="dla"),
+            arguments=(ast.Argument(name=None, value=ast.Number(value=int(core))),),
+        ):
+            return section.take("device", lambda s: _core(s, core, backend))
+        case _:
+            return None
+
+
+def _core(setting: ast.Setting, core: int, backend: str | None) -> int:
+    if backend != "tensorrt":
+        message = f"`dla({core})` has no effect without TensorRT: {_CORE}"
+        raise Mistake("HR403", message, setting.span, "", "add `backend = tensorrt`")
+    return core
+
+
+def read_engine(
+    section: Section,
+    stage: Stage,
+    backend: str | None,
+    core: int | None,
+    diagnostics: list[Diagnostic],
+) -> EngineBuild | None:
+    """Take `engine { }`; None where all is as TensorRT has it. Its `sizes` are read apart."""
+    if backend not in ENGINES:
+        message = f"`engine` has no effect on `{stage.name}`: TensorRT does not run it"
+        section.refuse("engine", "HR403", message, "add `backend = tensorrt`")
+        return None
+    found = section.take("engine", lambda s: _engine(s, core, diagnostics))
+    return found if found is not None else (EngineBuild(core) if core is not None else None)
+
+
+def _engine(
+    setting: ast.Setting, core: int | None, diagnostics: list[Diagnostic]
+) -> EngineBuild | None:
+    section = Section(ENGINE_KEYS, read.entries(setting))
+    section.take("sizes", read.entries)
+    found = EngineBuild(
+        core,
+        section.take("workspace", read.size),
+        section.take("level", _level),
+        section.take("refit", read.word("on")) is not None,
+        section.take("weight_budget", read.size),
+        section.take("version_compatible", read.word("on")) is not None,
+        section.take("hardware_compatible", read.word("on")) is not None,
+    )
+    section.close(setting, diagnostics)
+    return found if found != EngineBuild() else None
+
+
+def _level(setting: ast.Setting) -> int:
+    level = read.whole(setting, read.value(setting), least=0)
+    if level > _LEVELS:
+        message = f"`level` is {_LEVELS} at most: the builder has no more"
+        raise Mistake("HR406", message, read.value(setting).span)
+    return level
+
+
+# ---- sizes
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a schedule says of a dimension of the pipeline, and where."""
+
+    range: SizeRange
+    name: str
+    stage: str
+    span: Span
+
+
+def read_sizes(
+    written: Sequence[ast.Setting], graph: Graph
+) -> tuple[tuple[tuple[Dim, SizeRange], ...], list[Diagnostic]]:
+    """Return what the `sizes` of all stages say of the pipeline's dimensions, and the mistakes."""
+    diagnostics: list[Diagnostic] = []
+    said: dict[Dim, _Said] = {}
+    calls = dict[str, list[Node]]()
+    for node in _model_calls(graph.body):
+        calls.setdefault(node.stage, []).append(node)
+    for stage in written:
+        for sizes in _sizes_in(stage):
+            if stage.key.text in calls:
+                _read(sizes, graph, calls[stage.key.text], said, diagnostics)
+    return tuple((dim, one.range) for dim, one in said.items()), diagnostics
+
+
+def _sizes_in(stage: ast.Setting) -> Iterator[ast.Setting]:
+    engines = [one for one in stage.settings or () if one.key.text == "engine"]
+    for engine in engines[:1]:
+        found = [one for one in engine.settings or () if one.key.text == "sizes"]
+        yield from (one for one in found[:1] if one.settings is not None)
+
+
+def _read(
+    sizes: ast.Setting,
+    graph: Graph,
+    calls: Sequence[Node],
+    said: dict[Dim, _Said],
+    diagnostics: list[Diagnostic],
+) -> None:
+    model = _model_of(graph, calls[0])
+    names = dict.fromkeys(
+        dim.name
+        for field in model.signature.params
+        for dim in type_dims(field.type)
+        if isinstance(dim, DimVar)
+    )
+    section = Section(Keys(f"`sizes` of `{calls[0].stage}`", tuple(names)), read.entries(sizes))
+    found: dict[str, SizeRange] = {}
+    for entry in read.entries(sizes):
+        name = entry.key.text
+        if name in names and name not in found:
+            one = section.take(name, _range)
+            if one is not None:
+                found[name] = one
+                section.diagnostics += _relate(entry, one, graph, calls, said)
+    section.diagnostics += _unheld(sizes, model, found)
+    diagnostics += section.finish()
+
+
+def _range(setting: ast.Setting) -> SizeRange:
+    """Read `[least, usual, most]`, or a number that is all three."""
+    expr = read.value(setting)
+    if not isinstance(expr, ast.ListLiteral):
+        size = read.whole(setting, expr, least=0)
+        return SizeRange(size, size, size)
+    numbers = [read.whole(setting, item, least=0) for item in expr.items]
+    if len(numbers) != 3:
+        name = setting.key.text
+        message = f"`{name}` wants three sizes: the least, the usual and the most"
+        raise Mistake("HR405", message, expr.span, f"there are {len(numbers)}")
+    if numbers != sorted(numbers):
+        least, usual, most = sorted(numbers)
+        message = f"`{setting.key.text}` goes from the least by the usual to the most"
+        help = f"write `[{least}, {usual}, {most}]`"
+        raise Mistake("HR406", message, expr.span, "TensorRT would drop such a profile", help)
+    return SizeRange(*numbers)
+
+
+def _relate(
+    entry: ast.Setting,
+    range: SizeRange,
+    graph: Graph,
+    calls: Sequence[Node],
+    said: dict[Dim, _Said],
+) -> Iterator[Diagnostic]:
+    """Note what a name is in the pipeline, at each call; yield where that is said otherwise."""
+    name = entry.key.text
+    for dim in _meant(graph, calls, name):
+        if isinstance(dim, int):
+            if not range.least <= dim <= range.most:
+                message = f"`{name}` of `{calls[0].stage}` is {dim} here"
+                label = f"{range} has no {dim}"
+                yield Mistake("HR406", message, entry.span, label).diagnostic
+            continue
+        before = said.setdefault(dim, _Said(range, name, calls[0].stage, entry.span))
+        if before.range != range:
+            message = (
+                f"`{name}` of `{calls[0].stage}` is `{before.name}` of `{before.stage}`, which is "
+                f"said to be {before.range}"
+            )
+            help = f"say {before.range} in both"
+            yield Mistake("HR406", message, entry.span, f"here it is {range}", help).diagnostic
+
+
+def declared_names(graph: Graph, stages: Sequence[str]) -> dict[Dim, str]:
+    """Return how the models of some stages call the dimensions of the pipeline, as lowered."""
+    found: dict[Dim, str] = {}
+    for call in _model_calls(graph.body):
+        if call.stage in stages:
+            params = _model_of(graph, call).signature.params
+            names = {
+                dim.name
+                for field in params
+                for dim in type_dims(field.type)
+                if isinstance(dim, DimVar)
+            }
+            for name in sorted(names):
+                found |= dict.fromkeys(_meant(graph, [call], name), name)
+    return found
+
+
+def _meant(graph: Graph, calls: Sequence[Node], name: str) -> dict[Dim, None]:
+    """Return what a dimension of a model is in the pipeline, at its calls."""
+    found: dict[Dim, None] = {}
+    for call in calls:
+        params = _model_of(graph, call).signature.params
+        for field, value in zip(params, call.inputs, strict=True):
+            pairs = zip(type_dims(field.type), type_dims(value.type), strict=False)
+            for declared, given in pairs:
+                if isinstance(declared, DimVar) and declared.name == name:
+                    found[given] = None
+    return found
+
+
+def _unheld(
+    sizes: ast.Setting, model: ModelDef, found: Mapping[str, SizeRange]
+) -> Iterator[Diagnostic]:
+    """Yield the conditions of a model that its sizes do not keep."""
+    entries = {entry.key.text: entry for entry in read.entries(sizes)}
+    for check in model.where:
+        names = {dim.name for side in (check.left, check.right) for dim in dim_names(side)}
+        if not names or not names <= found.keys():
+            continue
+        for which in ("least", "usual", "most"):
+            chosen = {name: getattr(found[name], which) for name in names}
+            if not holds(check.left, check.op, check.right, chosen):
+                told = ", ".join(f"`{name}` {size}" for name, size in sorted(chosen.items()))
+                message = f"`{check.text}` does not hold for the {which}: {told}"
+                entry = entries[sorted(names)[0]]
+                yield Mistake(
+                    "HR406", message, entry.span, f"`{model.name}` asks for it"
+                ).diagnostic
+                break
+
+
+def _model_of(graph: Graph, call: Node) -> ModelDef:
+    if not isinstance(call.kind, ModelCall):
+        raise AssertionError(f"`{call.stage}` calls no model")
+    return graph.model(call.kind.model)
+
+
+def _model_calls(region: Region) -> Iterator[Node]:
+    for node in region.nodes:
+        if isinstance(node.kind, ModelCall):
+            yield node
+        for inner in node.regions:
+            yield from _model_calls(inner)
