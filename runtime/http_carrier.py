@@ -1,7 +1,7 @@
 """Requests of a stage over HTTP, on connections that are kept."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Final
 from urllib.parse import quote
@@ -38,6 +38,10 @@ class HttpCarrier:
 
     def metadata(self, target: Target, timeout: float) -> Mapping[str, Any]:  # Any: JSON
         return self._ask("GET", _path(target), b"", {}, timeout)[0]
+
+    def names(self, timeout: float) -> Sequence[str]:
+        listed: Any = self._ask("POST", "/v2/repository/index", b"{}", {}, timeout)[0]  # Any: JSON
+        return sorted({str(one.get("name")) for one in listed})
 
     def infer(self, target: Target, asked: Asked, timeout: float | None) -> Answer:
         if self._binary is None:
