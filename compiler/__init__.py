@@ -4,8 +4,8 @@ In order of control flow: `lower` makes graphs (`graph`) of a tree and the files
 (`assets`, `signatures` of ONNX files, `model_kinds`), `verify` says what is well formed,
 `choose_schedule`, `schedule` (`schedule_stage`, `schedule_padding`, `schedule_places`,
 `schedule_service`, `schedule_queue`, `schedule_engine`, all by `schedule_values`) resolve how they
-run (`policies`), `stubs` puts in what a test replaces. `optimize` runs the passes of `passes`
-(`graph_pass`, `rewrite`), by what `stage_settings` and `batch_points` (`agree_sizes`) say of where
+run (`policies`), `stubs` puts in what a test replaces. `precision` rewrites models before
+`optimize` runs the passes of `passes` (`graph_pass`, `rewrite`), by what `stage_settings` and `batch_points` (`agree_sizes`) say of where
 and in what company stages run, and figures of a `profile` (`profile_file`) where there is one.
 `memory` and `arena` lay out what lies between, `budgets` and `resource_totals` hold that against
 the schedule, `check_engines` its engines (`engine_sizes`, `engine_ops`), `planner` with
@@ -19,7 +19,8 @@ What passes share, in the order in which they run: `onnx_store` parses models an
 them; `glue_cluster` chooses (`glue_size`) and `glue_model` builds what is glued (`glue_dims`), with
 `onnx_emit`, `onnx_merge`, `onnx_names`, `onnx_opset` and `onnx_order`; `merge_groups` and
 `sibling_groups` (`model_cost`) choose, and `merge_calls` builds, what is merged; `arms` finds what
-need not wait for each other, `arm_cost` says whether it is worth a hop.
+need not wait for each other, `arm_cost` says whether it is worth a hop; `kernels` writes chains of
+ops as code, which a plan holds as a `kernel_file`.
 """
 
 from typing import TYPE_CHECKING

@@ -33,9 +33,11 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """What passes of one compilation share: the ONNX models, parsed once."""
+    """What passes of one compilation share: the ONNX models, parsed once. `declined` is what the
+    passes before have left of the graph as it was."""
 
     models: OnnxStore = field(default_factory=OnnxStore)
+    declined: tuple[Declined, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """A generated kernel as plans hold it: its text, and how its arrays are walked.
 
 The text is C++ that CUDA's compiler takes as well. It has two entries, whose arguments all are 64
-bits: `kernel_flat` for arrays that lie as the results do, with the addresses of inputs (one for each
-of `walks`) and results and the number of elements; `kernel_strided` for all others, which is told as
-well the sizes of all loops and, for each walk and table, its stride in each loop, in elements. With
-inner loops, or with tables, there is only the second.
+bits: `kernel_flat` for arrays that lie as the results do, with the addresses of inputs (one for
+each of `walks`) and results and the number of elements; `kernel_strided` for all others, which is
+told as well the sizes of all loops and, for each walk and table, its stride in each loop, in
+elements. With inner loops, or with tables, there is only the second.
 """
 
 import json
@@ -73,20 +73,27 @@ def to_bytes(kernel: Kernel) -> bytes:
 
 
 def read(content: bytes) -> Kernel:
-    """Return the kernel of a blob; raises Malformed."""
+    """Return the kernel of a blob; raises ValueError for what is none."""
     try:
-        form = json.loads(content)
-    except ValueError as error:
-        raise Malformed(f"no JSON: {error}") from error
-    kernel: Kernel = Codecs(Attachments({})).of(Kernel, Kernel).decode(form)
+        kernel: Kernel = Codecs(Attachments({})).of(Kernel, Kernel).decode(json.loads(content))
+    except Malformed as error:
+        raise ValueError(f"this is no kernel: {error}") from error
+    wrong = _wrong(kernel)
+    if wrong:
+        raise ValueError(f"this is no kernel: {wrong}")
+    return kernel
+
+
+def _wrong(kernel: Kernel) -> str:
+    """Return what does not fit together, "" where all does."""
+    if kernel.outer < 1 or kernel.inner < 0 or not kernel.outputs:
+        return f"it gives {len(kernel.outputs)} arrays in {kernel.outer} loops"
     loops = kernel.outer + kernel.inner
     for one in (*kernel.walks, *kernel.tables):
         if not all(0 < loop < loops for loop in one.loops) or len(set(one.loops)) < len(one.loops):
-            raise Malformed(f"an array goes along the loops {one.loops} of {loops}")
-    if kernel.outer < 1 or not 0 <= kernel.inner <= loops or not kernel.outputs:
-        raise Malformed(f"{kernel.outer} loops around {kernel.inner}")
+            return f"an array goes along the loops {one.loops} of {loops}"
     if {walk.input for walk in kernel.walks} != set(range(len(kernel.inputs))):
-        raise Malformed("its inputs are not those that it reads")
+        return "its inputs are not those that it reads"
     if any(len(table.shape) != len(table.loops) for table in kernel.tables):
-        raise Malformed("a table has other axes than loops")
-    return kernel
+        return "a table has other axes than loops"
+    return ""

@@ -39,7 +39,9 @@ def merge_groups(graph: Graph, uses: Uses, grouping: Grouping, context: PassCont
     gone = {grouping.model(call).name for call in merged}
     kept = tuple(model for model in graph.models if model.name not in gone)
     return PassResult(
-        replace(graph, body=_rebuilt(graph, graph.body, merged), models=(*kept, *models.values())),
+        replace(
+            graph, body=with_merged(graph, graph.body, merged), models=(*kept, *models.values())
+        ),
         True,
         tuple(declined),
     )
@@ -138,6 +140,7 @@ class _Merge:
             ),
             checks=self._of_calls([model.checks for model in self.models]),
             where=self._of_calls([model.where for model in self.models]),
+            precision=tuple(one for model in self.models for one in model.precision),
         )
 
     def _input_at(self, port: Port) -> tuple[Field, int | None]:
@@ -182,10 +185,10 @@ def _name(models: list[ModelDef]) -> str:
     return "+".join(names) if len(names) <= 3 else f"{names[0]}..{names[-1]}"
 
 
-def _rebuilt(graph: Graph, region: Region, merged: dict[Node, Node]) -> Region:
+def with_merged(graph: Graph, region: Region, merged: dict[Node, Node]) -> Region:
     """Put merged calls in place of their groups, and each node behind what it reads."""
     inner = {
-        node: replace(node, regions=tuple(_rebuilt(graph, one, merged) for one in node.regions))
+        node: replace(node, regions=tuple(with_merged(graph, one, merged) for one in node.regions))
         if node.regions
         else node
         for node in region.nodes

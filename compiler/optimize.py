@@ -5,7 +5,7 @@ files of `passes/` and what installed packages name under the entry points `head
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -84,8 +84,10 @@ def optimize(
     """
     context = context or PassContext()
     log: list[PassRun] = []
+    declined: tuple[Declined, ...] = ()
     for one in load_passes() if passes is None else passes:
-        result = one.run(graph, context)
+        result = one.run(graph, replace(context, declined=declined))
+        declined += result.declined
         if result.changed:
             verify(result.graph)
         graph = result.graph

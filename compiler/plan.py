@@ -27,7 +27,7 @@ BACKENDS: Final = "headrace.backends"
 ENGINES: Final = ("tensorrt", "tensorrt_rtx")
 """Backends that build an engine of a model, for sizes that they are told of."""
 
-ON_DEVICES: Final = ("onnx", *ENGINES)
+ON_DEVICES: Final = ("onnx", *ENGINES, "kernel")
 """Backends whose stages take and give values in a device's memory."""
 
 

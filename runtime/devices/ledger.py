@@ -11,10 +11,10 @@ from types import MappingProxyType
 class Ledger:
     """What a device has done since it was opened; all counts, and bytes where it says so.
 
-    `d2d` are copies within the device and to it from another, `mapped` what the host has written in
-    place, without a copy. `taken` and `returned` are the values that got memory, `live_bytes` what
-    those that live have; `allocations` and `releases` are the blocks that the device itself was
-    asked for and given back.
+    `launches` are those of generated kernels. `d2d` are copies within the device and to it from
+    another, `mapped` what the host has written in place, without a copy. `taken` and `returned` are
+    the values that got memory, `live_bytes` what those that live have; `allocations` and `releases`
+    are the blocks that the device itself was asked for and given back.
     """
 
     h2d: int = 0
@@ -26,6 +26,7 @@ class Ledger:
     mapped: int = 0
     mapped_bytes: int = 0
     syncs: int = 0
+    launches: int = 0
     taken: int = 0
     returned: int = 0
     live_bytes: int = 0

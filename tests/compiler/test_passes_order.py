@@ -21,6 +21,7 @@ def test_the_passes_run_in_this_order() -> None:
         ("FUSE", "glue_into_models"),
         ("FUSE", "merge_models"),
         ("FUSE", "merge_siblings"),
+        ("FUSE", "generate_kernels"),
         ("PLACE", "choose_backends"),
         ("PLACE", "place_transfers"),
         ("OVERLAP", "run_together"),

@@ -1,0 +1,53 @@
+"""What was built is kept in files: by a key that says all that it depends on.
+
+A file's name ends in the digest of what it holds, so that one that was cut off or altered is
+seen, and built again. Files appear whole, and who needs one that another process builds at the
+moment waits for it.
+"""
+
+import fcntl
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from ..load_error import NO_RUNTIME, LoadError
+
+
+def user_folder() -> Path:
+    """Return where the kernels of this user are kept."""
+    return Path.home() / ".cache" / "headrace" / "kernels"
+
+
+def kept(folder: Path, key: str, suffix: str, build: Callable[[], bytes]) -> Path:
+    """Return the file of a key (any text), which is built where it is not there.
+
+    Raises LoadError where the folder cannot be written, and what `build` raises.
+    """
+    name = sha256(key.encode()).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"{name}.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = _find(folder, name, suffix)
+            return found if found is not None else _write(folder, name, suffix, build())
+    except OSError as error:
+        message = f"kernels are kept in {folder}, which does not work: {error}"
+        raise LoadError(NO_RUNTIME, message, "let this user write there") from error
+
+
+def _find(folder: Path, name: str, suffix: str) -> Path | None:
+    for path in folder.glob(f"{name}-*{suffix}"):
+        if path.stem.partition("-")[2] == sha256(path.read_bytes()).hexdigest():
+            return path
+        with suppress(FileNotFoundError):
+            path.unlink()
+    return None
+
+
+def _write(folder: Path, name: str, suffix: str, content: bytes) -> Path:
+    path = folder / f"{name}-{sha256(content).hexdigest()}{suffix}"
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
+        part.write(content)
+    return Path(part.name).replace(path)
