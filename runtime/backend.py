@@ -51,13 +51,16 @@ class Loading:
         devices: Sequence[Device] = (),
         nested: Nested | None = None,
         budgets: Mapping[str, int] = NO_BUDGETS,
+        engines: Path | None = None,
     ) -> None:
-        """`tensorrt` gives what runs on a GPU to TensorRT. `store` is what plans have in common;
+        """`tensorrt` gives what runs on a GPU to TensorRT, by way of ONNX Runtime; `engines` is the
+        folder of engines that are built of stages. `store` is what plans have in common;
         `devices` are open already, and stay so. `nested` is what stages may ask of the server;
         `budgets` are bytes of devices, for those that the plan bounds."""
         self._nested = nested
         self._store = store
         self.blobs, self.tensorrt, self.budgets = blobs, tensorrt, budgets
+        self.engines = engines
         self._closing = ExitStack()
         self._devices: dict[str, Device] = {one.name: one for one in devices}
         self._shared: dict[Hashable, Closable] = {}

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from .admission import Intake
 from .devices.device import Device
@@ -19,7 +20,9 @@ class EngineConfig:
     pipeline are kept at once; `bytes_in_flight` the inputs of all requests that were submitted and
     have no answer yet. With `predict` those that cannot be in time are refused, or dropped before
     they run. `clock` is monotonic, in seconds; deadlines are told on it.
-    `tensorrt` lets TensorRT run what stands on a GPU: faster, slower to load, other last bits.
+    `tensorrt` lets TensorRT run what stands on a GPU, by way of ONNX Runtime: faster, slower to
+    load, other last bits. `engines` is the folder in which engines are kept that are built of
+    stages whose `backend` is TensorRT (None: they are built at each loading).
     `devices` are open already and stay so; others are opened as the plan asks for them.
     `nested` answers stages that ask for other models (None: the engine itself does)."""
 
@@ -33,6 +36,7 @@ class EngineConfig:
     tensorrt: bool = False
     devices: tuple[Device, ...] = ()
     nested: Nested | None = None
+    engines: Path | None = None
 
     def worker_threads(self) -> int:
         """Return the number of workers."""
@@ -50,4 +54,5 @@ class EngineConfig:
             self.tensorrt,
             warm=True,
             devices=self.devices,
+            engines=self.engines,
         )

@@ -7,6 +7,7 @@ kind of segment takes is known to its backend alone.
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from ..compiler.plan import ModelSegment, OpSegment, PipelinePlan, Plan, Segment
@@ -31,7 +32,8 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 class LoadConfig:
     """For whom a plan is loaded: so many `workers` run its stages at one time, and a run of a
     model takes `threads` where its schedule does not say (None: the cores are divided).
-    `tensorrt` gives what runs on a GPU to TensorRT; with `warm` stages are warmed up as their
+    `tensorrt` gives what runs on a GPU to TensorRT, by way of ONNX Runtime; `engines` is the folder
+    in which engines are kept; with `warm` stages are warmed up as their
     schedule says. `devices` are open already; they are used instead of others of their names.
     `nested` is what stages may ask of the server."""
 
@@ -41,6 +43,7 @@ class LoadConfig:
     warm: bool = False
     devices: tuple[Device, ...] = ()
     nested: Nested | None = None
+    engines: Path | None = None
 
 
 class Stages:
@@ -66,6 +69,7 @@ class Stages:
             devices=config.devices,
             nested=config.nested,
             budgets=budgets_of(plan),
+            engines=config.engines,
         )
         self.shares = divide(plan.segments, len(cores), config.workers, config.threads)
         self.all: list[Stage] = []

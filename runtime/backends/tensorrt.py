@@ -1,5 +1,5 @@
-"""ONNX models whose schedule gives them to TensorRT; what that cannot take goes to CUDA."""
+"""ONNX models whose schedule gives them to TensorRT, which builds an engine of each segment."""
 
-from ..onnx_backend import onnx_backend
+from ..tensorrt.opening import engine_backend
 
-BACKEND = onnx_backend("tensorrt")
+BACKEND = engine_backend("tensorrt")

@@ -1,5 +1,6 @@
-"""ONNX models whose schedule gives them to TensorRT for RTX, which builds engines in seconds."""
+"""ONNX models whose schedule gives them to TensorRT for RTX, which builds engines in seconds, and
+where there is no GPU."""
 
-from ..onnx_backend import onnx_backend
+from ..tensorrt.opening import engine_backend
 
-BACKEND = onnx_backend("tensorrt_rtx")
+BACKEND = engine_backend("tensorrt_rtx")

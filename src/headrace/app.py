@@ -8,7 +8,7 @@ answers, while it does.
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -57,15 +57,19 @@ def load(
     workers: int | None = None,
     intra_op_threads: int | None = None,
     tensorrt: bool = False,
+    engines: "str | os.PathLike[str] | None" = None,
     progress: Progress | None = None,
 ) -> "App":
     """Load a plan (its file, its bytes, or as `compile` returns it) or a `.pipe` file.
 
     `workers` threads run what is submitted (None: one a core). `intra_op_threads` are those of
     one model run (None: all cores in a call, one core when submitted). `tensorrt` lets TensorRT
-    run what the plan puts on a GPU; where it is missing that is an error.
+    run what the plan puts on a GPU; where it is missing that is an error. `engines` is a folder in
+    which engines are kept, of stages whose `backend` is TensorRT.
     """
-    return App(_plan(source), workers, intra_op_threads, progress, tensorrt=tensorrt)
+    kept = None if engines is None else Path(engines)
+    plan = _plan(source)
+    return App(plan, workers, intra_op_threads, progress, tensorrt=tensorrt, engines=kept)
 
 
 def _source(source: "str | os.PathLike[str]") -> Source:
@@ -100,12 +104,14 @@ class App:
         progress: Progress | None = None,
         *,
         tensorrt: bool = False,
+        engines: Path | None = None,
     ) -> None:
         cores = len(os.sched_getaffinity(0))
         count = workers if workers is not None else cores
         threads = intra_op_threads or max(1, cores // count)
-        self._together = EngineConfig(count, threads, tensorrt=tensorrt)
-        self._alone = EngineConfig(1, intra_op_threads or cores, tensorrt=tensorrt)
+        self._together = EngineConfig(count, threads, tensorrt=tensorrt, engines=engines)
+        alone = intra_op_threads or cores
+        self._alone = replace(self._together, workers=1, intra_op_threads=alone)
         self._shared = Shared()
         self._updating = threading.Lock()
         self._finishing: dict[Loaded, threading.Thread] = {}

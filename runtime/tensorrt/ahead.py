@@ -1,0 +1,52 @@
+"""Builds the engines that a plan wants, before anybody loads it, and tells what is in them."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ...compiler.plan import ENGINES, ModelSegment, Plan
+from .build import Request
+from .cache import EngineCache, Entry, key_of
+from .driver import Gpu, find_gpu
+from .opening import take_engine
+from .package import Package, open_package
+
+Progress = Callable[[int, int, str], None]
+"""Called with how many engines are there, how many there will be, and the stage of the next."""
+
+
+def build_ahead(plan: Plan, folder: Path, progress: Progress) -> list[Entry]:
+    """Return an engine for each segment that wants one, from a folder or built into it; raises
+    LoadError where this machine cannot build one."""
+    segments, blobs = engine_segments(plan), dict(plan.blobs)
+    found: list[Entry] = []
+    for segment in segments:
+        progress(len(found), len(segments), segment.name)
+        package, gpu = _where(segment)
+        content, request = blobs[segment.model], Request.of(segment)
+        found.append(take_engine(package, content, request, gpu, folder))
+    progress(len(found), len(segments), "")
+    return found
+
+
+def kept(plan: Plan, folder: Path) -> Iterator[tuple[ModelSegment, Entry | None]]:
+    """Yield each segment that wants an engine, with what this machine has kept of it."""
+    cache = EngineCache(folder)
+    for segment in engine_segments(plan):
+        package, gpu = _where(segment)
+        bound = gpu if package.needs_gpu else None
+        yield segment, cache.find(key_of(package, Request.of(segment), bound))
+
+
+def engine_segments(plan: Plan) -> list[ModelSegment]:
+    """Return the segments of which engines are built, each engine once."""
+    found = {
+        (one.backend, one.model, one.ranges, one.service.engine): one
+        for one in plan.segments
+        if isinstance(one, ModelSegment) and one.backend in ENGINES
+    }
+    return list(found.values())
+
+
+def _where(segment: ModelSegment) -> tuple[Package, Gpu | None]:
+    number = segment.device.partition(":")[2]
+    return open_package(segment.backend), find_gpu(int(number or 0))
