@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from ..dsl import ast
 from ..dsl.diagnostic import CompileError, Diagnostic, Label, Severity
 from .plan import MemoryPlan
+from .schedule_values import device_key
 
 
 def check_budgets(schedule: ast.Schedule, memory: Sequence[MemoryPlan]) -> list[Diagnostic]:
     """Raise CompileError for every device that is over its budget; return warnings."""
     entries = next((s.settings for s in schedule.settings if s.key.text == "memory"), None) or ()
-    budgets = {entry.key.text.replace("(", ":").removesuffix(")"): entry for entry in entries}
+    budgets = {device_key(entry.key): entry for entry in entries}
     over: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     for one in memory:

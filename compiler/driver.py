@@ -16,11 +16,15 @@ from .explain_graph import explain_graph
 from .front import depth_reported, read_front
 from .graph import Graph, Settings
 from .graph_pass import PassContext, Phase
+from .lanes import Lane, lanes_of, most_memory, spread_block
 from .memory import plan_memory
-from .optimize import load_passes, optimize
+from .optimize import Optimized, load_passes, optimize
 from .places import place_of
 from .plan import Declined, MemoryPlan, PipelinePlan, Plan
-from .planner import plan_pipeline
+from .planner import Planned, plan_pipeline
+from .precision.calibration import NO_DATA, Calibrating, Calibration
+from .precision.report import Rewritten
+from .precision.rewrite import rewrite
 from .profile import Profile
 from .resource_totals import total_resources
 from .segments import Segments
@@ -34,10 +38,13 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A plan, and what is worth saying about its sources although it could be made."""
+    """A plan, and what is worth saying about its sources although it could be made; the models that
+    are in another precision, and what they were calibrated with."""
 
     plan: Plan
     warnings: tuple[Diagnostic, ...]
+    rewritten: tuple[Rewritten, ...] = ()
+    calibration: Calibration = Calibration()
 
 
 def compile_source(
@@ -68,8 +75,10 @@ def compile_with_warnings(
     optimise: bool = True,
     progress: Progress | None = None,
     profile: Profile | None = None,
+    calibrating: Calibrating = NO_DATA,
 ) -> Compiled:
-    """Like `compile_source`, with the warnings beside the plan."""
+    """Like `compile_source`, with the warnings beside the plan; `calibrating` is what models are
+    brought to another precision with."""
     front = read_front(source, schedule, need_models=True, choose=True)
     errors = [d for d in front.diagnostics if d.severity is Severity.ERROR]
     if errors:
@@ -78,10 +87,12 @@ def compile_with_warnings(
         raise CompileError([_no_pipeline(source)])
     check_wanted(front.schedules, schedule)
     back = _Back(source, optimise, progress or _silent, len(front.graphs))
-    for graph in front.graphs:
+    done = rewrite(front.graphs, front.chosen, calibrating, back.context.models)
+    for graph in done.graphs:
         with depth_reported(graph.span):
             back.add(replace(graph, profile=profile), front.chosen.get(graph.name))
-    return Compiled(back.finish(), (*front.diagnostics, *back.warnings))
+    warnings = (*front.diagnostics, *back.warnings)
+    return Compiled(back.finish(), warnings, done.rewritten, done.calibration)
 
 
 def compile_as_written(source: Source) -> Plan:
@@ -163,12 +174,31 @@ class _Back:
     def add(self, graph: Graph, schedule: ast.Schedule | None) -> None:
         """Optimise, place and plan one pipeline; raises CompileError when it is over budget."""
         self.progress(len(self.pipelines), self.count, graph.name)
-        self._explain(FIRST, explain_graph(graph, self.directory))
+        lanes = lanes_of(graph)
+        laid_out = [self._lay_out(lane, schedule) for lane in lanes]
+        memory = most_memory([one.memory for one in laid_out])
+        if schedule is not None:
+            self.warnings += check_budgets(schedule, memory)
+            self.scheduled.append((schedule, graph.settings))
+        first = laid_out[0].planned.pipeline
+        if len(lanes) > 1:
+            bodies = [one.planned.pipeline.body for one in laid_out]
+            shares = [lane.share for lane in lanes]
+            first = replace(first, body=spread_block(bodies, shares, first.place))
+        unseen = find_unseen(graph, laid_out[0].optimized, self.directory)
+        self.pipelines.append(replace(first, unseen=unseen))
+        self.memory += memory
+        self.declined += dict.fromkeys(reason for one in laid_out for reason in one.declined)
+
+    def _lay_out(self, lane: Lane, schedule: ast.Schedule | None) -> "_LaidOut":
+        """Optimise, place and plan a pipeline in one lane."""
+        graph = lane.graph
+        self._explain(FIRST, explain_graph(graph, self.directory), lane)
         optimized = optimize(graph, self.passes, self.context)
         for run in optimized.log:
             placed = run.name in self.placing
-            self._explain(run.name, explain_graph(run.graph, self.directory, placed=placed))
-        self.declined += [
+            self._explain(run.name, explain_graph(run.graph, self.directory, placed=placed), lane)
+        declined = [
             Declined(
                 graph.called or graph.name,
                 by,
@@ -180,15 +210,10 @@ class _Back:
         ]
         memory = plan_memory(optimized.graph)
         if schedule is not None:
-            self.warnings += check_budgets(schedule, memory)
             check_engines(schedule, graph, optimized.graph)
-            self.scheduled.append((schedule, graph.settings))
         planned = plan_pipeline(optimized.graph, self.segments, self.directory)
-        self.declined += planned.declined
-        unseen = find_unseen(graph, optimized, self.directory)
-        self.pipelines.append(replace(planned.pipeline, unseen=unseen))
-        self.memory += memory
-        self._explain(LAST, explain_plan(optimized.graph, memory, self.directory))
+        self._explain(LAST, explain_plan(optimized.graph, memory, self.directory), lane)
+        return _LaidOut(optimized, planned, memory, (*declined, *planned.declined))
 
     def finish(self) -> Plan:
         self.progress(self.count, self.count, "")
@@ -205,5 +230,16 @@ class _Back:
         verify_plan(plan)
         return plan
 
-    def _explain(self, stage: str, text: str) -> None:
-        self.explanation.setdefault(stage, []).append(text)
+    def _explain(self, stage: str, text: str, lane: Lane) -> None:
+        title = f"-- {lane.title} --\n" if lane.title else ""
+        self.explanation.setdefault(stage, []).append(title + text)
+
+
+@dataclass(frozen=True, slots=True)
+class _LaidOut:
+    """What became of a pipeline in one lane."""
+
+    optimized: Optimized
+    planned: Planned
+    memory: tuple[MemoryPlan, ...]
+    declined: tuple[Declined, ...]

@@ -40,6 +40,7 @@ from .places import place_of
 from .plan import ENGINES, ShapeRange
 from .plan_text import literal_text
 from .policy_text import describe_service
+from .precision.report import describe
 from .stage_settings import backend_of, calls_out, device_of, members_of, settings_of
 
 WIDEST = 44  # columns; longer cells push the rest of their line to the right
@@ -166,6 +167,7 @@ class _Writer:
         said = describe_service(service, settings.instances, settings.queueing)
         served = [f"--   {' · '.join(said)} --"] if said else []
         served += [f"--   engine for {one} --" for one in self._ranges(node, point)]
+        served += [f"--   {one} --" for one in self._precisions(node)]
         return (f"-- segment {node.stage} · {what} · {point.why} --", *served)
 
     def _ranges(self, node: Node, point: BatchPoint) -> tuple[ShapeRange, ...]:
@@ -174,6 +176,15 @@ class _Writer:
             return ()
         model = self.graph.model(node.kind.model)
         return graph_ranges(self.graph, model, point.batching, point.group)[0]
+
+    def _precisions(self, node: Node) -> tuple[str, ...]:
+        """Return what became of each model in another precision than its file's."""
+        match node.kind:
+            case ModelCall(model=name):
+                told = self.graph.model(name).precision
+                return tuple(f"{one.stage} in {describe(one)}" for one in told)
+            case _:
+                return ()
 
     def _number(self, value: Value) -> str:
         self.shown[value] = f"%{self.made}"

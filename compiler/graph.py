@@ -22,6 +22,7 @@ from .policies import (
     Service,
     SizeRange,
 )
+from .precision.report import Precision, Rewritten
 from .profile import Profile
 
 
@@ -198,7 +199,7 @@ class ModelDef:
     declared signature was checked without the file. `members` names what was fused into it, in
     order of execution. `where` is what it asks of sizes, to which its calls are held. `pads` says
     of which dimensions rows may differ; `told` that it is given the request of each row as well;
-    `entry` what of it is called, where that is not all of it.
+    `entry` what of it is called, where that is not all of it; `precision` what was rewritten in it.
     """
 
     name: str
@@ -217,6 +218,7 @@ class ModelDef:
     told: bool = False
     where: tuple[Check, ...] = ()
     entry: str = ""
+    precision: tuple[Rewritten, ...] = ()
 
     @property
     def batches(self) -> bool:
@@ -249,12 +251,13 @@ class StageSettings:
     batching_off: bool = False
     instances: int | None = None
     device: str | None = None
-    spread: tuple[tuple[str, int], ...] = ()  # devices and instances, where there are several
     queueing: Queueing | None = None
     service: Service = NO_SERVICE
     warmed: bool = False  # at loading, with a row and with as many as may run together
     backend: str | None = None
+    precision: Precision | None = None
     stays: str = ""  # why the backend that was asked for does not run it
+    spread: tuple[tuple[str, int], ...] = ()  # devices and instances, where there are several
 
 
 @dataclass(frozen=True, slots=True)

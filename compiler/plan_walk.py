@@ -11,6 +11,7 @@ from .plan import (
     EachStep,
     EmitStep,
     LoopStep,
+    SpreadStep,
     Step,
     SwitchStep,
     TogetherStep,
@@ -30,7 +31,7 @@ def blocks_of(step: Step) -> tuple[Block, ...]:
             return (step.body,)
         case TryStep():
             return (step.body, step.orelse)
-        case TogetherStep():
+        case TogetherStep() | SpreadStep():
             return step.blocks
         case CallStep() | EmitStep() | TransferStep() | CheckStep():
             return ()
@@ -55,7 +56,7 @@ def inputs_of(step: Step) -> tuple[int, ...]:
             return (*step.iterables, *(slot for _, slot, _ in step.sizes))
         case LoopStep():
             return (step.maximum, *step.carried)
-        case TryStep() | TogetherStep():
+        case TryStep() | TogetherStep() | SpreadStep():
             return ()
         case _:
             assert_never(step)
@@ -76,6 +77,7 @@ def outputs_of(step: Step) -> tuple[int, ...]:
             | LoopStep()
             | TryStep()
             | TogetherStep()
+            | SpreadStep()
         ):
             return step.outputs
         case _:

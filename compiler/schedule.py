@@ -16,10 +16,10 @@ from .graph import FunctionCall, Graph, ModelCall, OpCall, Region, Settings, Sta
 from .policies import Sequencing
 from .schedule_engine import read_sizes
 from .schedule_padding import refuse_on_devices
-from .schedule_places import refuse_with_places
+from .schedule_places import refuse_spread, refuse_with_places
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
 from .schedule_service import Stage, read_resources
-from .schedule_stage import OF_BATCH, STAGE_KEYS, UNSERVED, Around, read_stage
+from .schedule_stage import OF_BATCH, STAGE_KEYS, Around, read_stage
 from .schedule_values import Keys, Mistake, Section
 
 OF_SEQUENCES = ("strategy", "max", "backlog", "slots")
@@ -27,7 +27,6 @@ _SERVED = ("queue", "device", "memory", "priority", "resources", "sequences")
 PIPELINE_KEYS = Keys(
     "a pipeline",
     _SERVED,
-    UNSERVED,
     (
         *((key, "`batch { }` of a stage") for key in OF_BATCH),
         *((key, "`queue { }`") for key in OF_QUEUE),
@@ -37,7 +36,7 @@ PIPELINE_KEYS = Keys(
     ),
 )
 SEQUENCE_KEYS = Keys(
-    "`sequences`", OF_SEQUENCES, (), (("idle", "`per sequence idle 60s` of the pipeline"),)
+    "`sequences`", OF_SEQUENCES, (("idle", "`per sequence idle 60s` of the pipeline"),)
 )
 
 
@@ -85,18 +84,24 @@ def resolve_schedule(
         )
         if found is not None:
             settings.append((setting.key.text, found))
-    placed = {name: setting.device for name, setting in settings if setting.device is not None}
+    placed = {
+        name: [device for device, _ in one.spread] or [one.device]
+        for name, one in settings
+        if one.spread or one.device is not None
+    }
     unplaced = any(one.is_model and name not in placed for name, one in stages.items())
     if device is not None and not unplaced:
         message = "`device` has no effect: no model of the pipeline is without its own"
         section.diagnostics.append(read.no_effect(given["device"].key, message))
-    devices = {"cpu", *placed.values(), *([device] if device is not None else [])}
+    named = {one for devices in placed.values() for one in devices if one is not None}
+    devices = {"cpu", *named, *([device] if device is not None else [])}
     memory = section.take("memory", lambda s: _memory(s, devices, section.diagnostics))
     if graph.idle is None:
         message = f"`sequences` has no effect: `{graph.name}` is not `per sequence`"
         section.refuse("sequences", "HR403", message)
     sequencing = section.take("sequences", lambda s: _sequencing(s, section.diagnostics))
     unplaceable = refuse_with_places(of_stage, settings, stages, sequencing)
+    unplaceable += refuse_spread(of_stage, settings, kept=graph.idle is not None)
     needs = {name: one.service.resources for name, one in settings}
     resources = section.take("resources", lambda s: _resources(s, needs, section.diagnostics))
     refused = refuse_on_devices(of_stage, settings, stages, device)
@@ -118,7 +123,7 @@ def resolve_schedule(
 def _names_stage(setting: ast.Setting, stages: dict[str, Stage]) -> bool:
     """Whether a setting is of a stage: the pipeline's own keys win, other braces name stages."""
     key = setting.key.text
-    pipeline_key = key in PIPELINE_KEYS.served or key in PIPELINE_KEYS.unserved
+    pipeline_key = key in PIPELINE_KEYS.served
     misplaced = key in dict(PIPELINE_KEYS.elsewhere)
     return not pipeline_key and (key in stages or (setting.settings is not None and not misplaced))
 

@@ -1,14 +1,19 @@
-"""What `strategy = direct` asks of stages: that each sequence has a row of its own, and finds there
-what it has left."""
+"""What sequences ask of stages: that each finds again what it has left, and has a row of its own
+there with `strategy = direct`."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from ..dsl import ast
 from ..dsl.diagnostic import Diagnostic, Label
 from ..dsl.source import Span
 from .graph import StageSettings
+from .lanes import lanes_for
 from .policies import Sequencing
 from .schedule_service import Stage
+
+MOST_LANES: Final = 16
+"""Each is compiled for itself, and takes memory for what stands in it alone."""
 
 
 def refuse_with_places(
@@ -27,6 +32,30 @@ def refuse_with_places(
         for one in written
         if slots is not None and one.key.text in found
         for mistake in _of_stage(one, found[one.key.text], stages[one.key.text], slots)
+    ]
+
+
+def refuse_spread(
+    written: Sequence[ast.Setting], settings: Sequence[tuple[str, StageSettings]], *, kept: bool
+) -> list[Diagnostic]:
+    """Report stages on several devices where what a sequence has left is on one (`kept`), or whose
+    numbers of devices make too many lanes."""
+    spread = {name: len(one.spread) for name, one in settings if one.spread}
+    count = lanes_for([*spread.values()])
+    if not kept and count <= MOST_LANES:
+        return []
+    message = (
+        "of a pipeline `per sequence` a stage has its instances on one device"
+        if kept
+        else f"the numbers of devices of its stages make {count} lanes, and at most {MOST_LANES}"
+        " are laid out"
+    )
+    label = "a sequence would find what it left on another" if kept else "too many"
+    help = "give those of one device" if kept else "give all stages as many devices"
+    return [
+        Diagnostic("HR406", message, Label(_span(one, "instances"), label), help=help)
+        for one in written
+        if one.key.text in spread
     ]
 
 

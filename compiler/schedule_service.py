@@ -2,7 +2,7 @@
 `cache`, `warmup`, `resources`, each where the stage heeds it."""
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..dsl import ast
@@ -77,9 +77,22 @@ def read_backend(setting: ast.Setting, stage: Stage) -> str:
     return read.word(*choices)(setting)
 
 
-def read_instances(
-    section: Section, stage: Stage, *, isolated: bool
-) -> tuple[int | None, str | None]:
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """How many there are, and where; `spread` has both for each device where there are several."""
+
+    count: int | None = None
+    device: str | None = None
+    spread: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def farthest(self) -> str | None:
+        """One of its devices, the host's only where there is no other."""
+        others = [device for device, _ in self.spread if device != "cpu"]
+        return others[0] if others else self.device
+
+
+def read_instances(section: Section, stage: Stage, *, isolated: bool) -> Instances:
     """Take `instances` and `device`: how many there are, and where."""
     if stage.is_function:
         if not isolated:
@@ -91,38 +104,35 @@ def read_instances(
         message = f"`device` has no effect on `{stage.name}`: {UNPLACED[stage.kind]}"
         section.refuse("device", "HR403", message)
     found = section.take("instances", lambda s: _instances(s, stage))
-    count, device = found if found is not None else (None, None)
-    if device is not None:
+    given = found or Instances()
+    if given.device is not None or given.spread:
         message = f"`device` has no effect on `{stage.name}`: its `instances` say where they are"
         section.refuse("device", "HR403", message)
-        return count, device if stage.is_model else None
-    return count, section.take("device", read.device)
+        return given if stage.is_model else replace(given, device=None)
+    return replace(given, device=section.take("device", read.device))
 
 
-def _instances(setting: ast.Setting, stage: Stage) -> tuple[int, str | None]:
-    """Read `2`, or `[gpu(0), 2 * gpu(0)]`, whose devices are all one."""
+def _instances(setting: ast.Setting, stage: Stage) -> Instances:
+    """Read `2`, or `[gpu(0), 2 * gpu(1)]`."""
     expr = read.value(setting)
     if not isinstance(expr, ast.ListLiteral):
-        return read.count(setting), None
+        return Instances(read.count(setting))
     found: dict[str, int] = {}
     for item in expr.items:
         device, count = _placed(setting, item)
         found[device] = found.get(device, 0) + count
     if not found:
         raise Mistake("HR406", "`instances` names no device", expr.span)
+    others = [device for device in found if device != "cpu"]
+    if others and (stage.is_function or stage.kind in UNPLACED):
+        why = "a Python function runs on the CPU" if stage.is_function else UNPLACED[stage.kind]
+        message = f"`{others[0]}` has no effect on `{stage.name}`: {why}"
+        help = f"write `instances = {sum(found.values())}`"
+        raise Mistake("HR403", message, expr.span, "has no effect", help)
     if len(found) > 1:
-        raise Mistake(
-            "HR404",
-            "`instances` on several devices are not served yet: a stage runs on one",
-            expr.span,
-            f"{len(found)} devices",
-            f"give those of one, such as `instances = [{_most(found)}]`",
-        )
+        return Instances(spread=tuple(found.items()))
     ((device, count),) = found.items()
-    if stage.is_function and device != "cpu":
-        message = f"`{device}` has no effect on `{stage.name}`: a Python function runs on the CPU"
-        raise Mistake("HR403", message, expr.span, "has no effect", f"write `instances = {count}`")
-    return count, device
+    return Instances(count, device)
 
 
 def _placed(setting: ast.Setting, item: ast.Expr) -> tuple[str, int]:
@@ -134,12 +144,6 @@ def _placed(setting: ast.Setting, item: ast.Expr) -> tuple[str, int]:
             return read.device_named(setting, device), read.whole(setting, count)
         case _:
             return read.device_named(setting, item), 1
-
-
-def _most(found: dict[str, int]) -> str:
-    name, count = max(found.items(), key=lambda one: one[1])
-    device = f"gpu({name.removeprefix('gpu:')})" if name.startswith("gpu:") else name
-    return device if count == 1 else f"{count} * {device}"
 
 
 def read_isolation(

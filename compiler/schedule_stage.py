@@ -9,7 +9,9 @@ from ..dsl import ast
 from ..dsl.diagnostic import Diagnostic
 from . import schedule_values as read
 from .graph import FunctionDef, ModelDef, StageSettings
+from .model_kinds import ONNX
 from .policies import Batching, Priorities
+from .precision.report import Precision
 from .schedule_engine import ENGINE_KEYS, ON_DLA, read_engine, take_core
 from .schedule_padding import read_padding
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
@@ -17,14 +19,13 @@ from .schedule_service import Stage, read_backend, read_instances, read_isolatio
 from .schedule_values import Keys, Mistake, Section
 
 OF_BATCH = ("max", "wait", "prefer", "pad", "bucket", "waste")
-UNSERVED = ("precision",)
 STAGE_KEYS = Keys(
     "a stage",
     (
         *("batch", "instances", "device", "queue", "priority", "cache", "warmup", "threads"),
         *("cpus", "resources", "isolate", "backend", "engine"),
+        "precision",
     ),
-    UNSERVED,
     (
         *((key, "`batch { }`") for key in OF_BATCH),
         *((key, "`queue { }`") for key in OF_QUEUE),
@@ -57,10 +58,11 @@ def read_stage(
             section.refuse(key, "HR403", message)
     off, batching = _take_batching(section, stage)
     backend = section.take("backend", lambda s: read_backend(s, stage))
+    precision = section.take("precision", lambda s: _precision(s, stage))
     isolation = read_isolation(section, stage, section.diagnostics)
     core = take_core(section, entries, backend)
-    instances, device = read_instances(section, stage, isolated="isolate" in given)
-    device = device if core is None else ON_DLA
+    placed = read_instances(section, stage, isolated="isolate" in given)
+    device = placed.device if core is None else ON_DLA
     engine = read_engine(section, stage, backend, core, section.diagnostics)
     bounded = bool(given & {"instances", "resources", "isolate"})
     if not bounded and (off or "batch" not in given) and not (stage.is_model and stage.is_python):
@@ -78,14 +80,33 @@ def read_stage(
         priority,
         isolation,
         given=given,
-        device=device or around.device or "cpu",
+        device=(device if core is not None else placed.farthest) or around.device or "cpu",
         backend=backend,
         batching=batching,
         diagnostics=section.diagnostics,
     )
     service = replace(service, engine=engine)
     diagnostics += section.finish()
-    return StageSettings(batching, off, instances, device, queueing, service, warmed, backend)
+    return StageSettings(
+        batching,
+        off,
+        placed.count,
+        device,
+        queueing,
+        service,
+        warmed,
+        backend,
+        precision,
+        spread=placed.spread,
+    )
+
+
+def _precision(setting: ast.Setting, stage: Stage) -> Precision:
+    """Read `precision = int8`, of a model whose file can be rewritten."""
+    if stage.kind != ONNX:
+        message = f"`precision` has no effect on `{stage.name}`: only ONNX models are rewritten"
+        raise Mistake("HR403", message, setting.key.span, "has no effect")
+    return Precision(read.word(*(one.value for one in Precision))(setting))
 
 
 def _what_waits(stage: Stage) -> str:

@@ -28,12 +28,10 @@ class Mistake(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one kind of section, those the language has but nothing serves yet, and where
-    keys that belong elsewhere belong."""
+    """The keys of one kind of section, and where keys that belong elsewhere belong."""
 
     owner: str  # "a stage", "`batch`"
     served: tuple[str, ...]
-    unserved: tuple[str, ...] = ()
     elsewhere: tuple[tuple[str, str], ...] = ()
 
 
@@ -102,9 +100,6 @@ class Section:
     def _unknown(self, key: ast.Ident) -> Diagnostic:
         keys, name = self.keys, key.text
         label = Label(key.span)
-        if name in keys.unserved:
-            message = f"`{name}` is not served yet: nothing would heed it"
-            return Diagnostic("HR404", message, label)
         place = dict(keys.elsewhere).get(name)
         if place is not None:
             message = f"`{name}` has no effect in {keys.owner}: it belongs in {place}"

@@ -11,6 +11,7 @@ from ..compiler.plan import (
     EachStep,
     EmitStep,
     LoopStep,
+    SpreadStep,
     SwitchStep,
     TogetherStep,
     TransferStep,
@@ -22,6 +23,7 @@ from .cache import CachedCall, CacheUse
 from .control import Compare, Each, Switch
 from .flow import Block, Call, Step
 from .iterate import Emit, Loop
+from .spread import Spread
 from .stage import Stage
 from .together import Together
 
@@ -89,6 +91,9 @@ def bind_block(
                 )
             case TogetherStep():
                 return Together(tuple(map(bound, planned.blocks)), planned.outputs)
+            case SpreadStep():
+                blocks = tuple(map(bound, planned.blocks))
+                return Spread(blocks, planned.shares, planned.outputs)
             case EmitStep():
                 return Emit(planned.inputs)
             case CheckStep():

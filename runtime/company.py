@@ -18,6 +18,7 @@ from ..compiler.plan import (
     EachStep,
     EmitStep,
     LoopStep,
+    SpreadStep,
     Step,
     SwitchStep,
     TogetherStep,
@@ -53,7 +54,7 @@ def _step(step: Step, after: frozenset[int], found: dict[int, frozenset[int]]) -
             return after
         case LoopStep() | TryStep():
             after |= _stages(blocks)  # of another turn, or of the `else`
-        case BranchStep() | SwitchStep() | EachStep() | TogetherStep():
+        case BranchStep() | SwitchStep() | EachStep() | TogetherStep() | SpreadStep():
             pass
         case _:
             assert_never(step)

@@ -14,6 +14,7 @@ from ..compiler.plan import (
     EachStep,
     EmitStep,
     LoopStep,
+    SpreadStep,
     Step,
     SwitchStep,
     TogetherStep,
@@ -75,6 +76,10 @@ def _narrow(step: Step, wanted: tuple[int, ...]) -> Step:
             return replace(step, body=body, orelse=orelse, outputs=outputs)
         case TogetherStep():
             return _narrow_together(step, wanted)
+        case SpreadStep():
+            blocks = tuple(prune(block, wanted) for block in step.blocks)
+            outputs = tuple(step.outputs[index] for index in wanted)
+            return replace(step, blocks=blocks, outputs=outputs)
         case BranchStep():
             then, orelse = prune(step.then, wanted), prune(step.orelse, wanted)
             outputs = tuple(step.outputs[index] for index in wanted)

@@ -22,6 +22,7 @@ from ..plan import (
     Plan,
     PythonSegment,
     Segment,
+    SpreadStep,
     Step,
     SwitchStep,
     TogetherStep,
@@ -177,6 +178,11 @@ class _Drawing:
                 words = Words("together", "at once", "all of them", details, True)
                 inputs, types = [], ()
                 parts = [part(f"arm {i}", block) for i, block in enumerate(step.blocks, 1)]
+            case SpreadStep():
+                words = Words("spread", "one lane", "either", details, True)
+                inputs, types = [], ()
+                shares = enumerate(zip(step.blocks, step.shares, strict=True), 1)
+                parts = [part(f"lane {i}, share {share}", block) for i, (block, share) in shares]
             case _:
                 assert_never(step)
         outputs = dict.fromkeys(keys(step.outputs), "")

@@ -125,8 +125,7 @@ CASES = [
     ("image.warp { instances = 2 }", "HR403", "instances", None),
     ("memory { sim = 1GiB }", "HR403", "sim", None),
     # known, but not served yet
-    ("read { precision = f16 }", "HR404", "precision", None),
-    ("precision = f16", "HR404", "precision", None),
+    ("precision = fp16", "HR403", "precision", None),
     ("device = dla(0)", "HR404", "dla(0)", None),
     # padding
     ("read { batch { max = 2, pad = L } }", "HR424", "L", None),
@@ -204,7 +203,7 @@ def test_an_unknown_key_lists_the_valid_ones(graph: Graph) -> None:
     (found,) = mistakes(graph, "read { zzz = 1 }")
     assert found.notes == (
         "a stage takes `batch`, `instances`, `device`, `queue`, `priority`, `cache`, `warmup`,"
-        " `threads`, `cpus`, `resources`, `isolate`, `backend`, `engine`",
+        " `threads`, `cpus`, `resources`, `isolate`, `backend`, `engine`, `precision`",
     )
 
 

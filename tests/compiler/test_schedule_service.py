@@ -147,10 +147,8 @@ CASES = [
     ("clean { memory { cpu = 1GiB } }", "HR403", "memory", None),
     # instances
     ("quads { instances = 2 }", "HR403", "instances", ISOLATE),
-    (
-        "read { instances = [gpu(0), 2 * cpu] }",
-        *("HR404", "[gpu(0), 2 * cpu]", "give those of one, such as `instances = [2 * cpu]`"),
-    ),
+    ("many { isolate = on, instances = [cpu, sim(1)] }", "HR403", "[cpu, sim(1)]", None),
+    ("read { instances = [sim, sim(1)], device = sim }", "HR403", "device", None),
     ("read { instances = [dla(0)] }", "HR404", "dla(0)", None),
     ("read { instances = [] }", "HR406", "[]", None),
     ("read { instances = [0 * cpu] }", "HR406", "0", None),
@@ -214,8 +212,10 @@ CASES = [
     # sequences
     ("read { sequences { slots = 2 } }", "HR403", "sequences", None),
     ("slots = 2", "HR403", "slots", None),
-    # not served yet
-    ("read { precision = f16 }", "HR404", "precision", None),
+    # precision
+    ("read { precision = f16 }", "HR405", "f16", "did you mean `fp16`?"),
+    ("quads { precision = int8 }", "HR403", "precision", None),
+    ("image.warp { precision = int8 }", "HR403", "precision", None),
 ]
 
 

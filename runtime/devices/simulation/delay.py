@@ -71,15 +71,16 @@ class Queue:
                 self._waiting.remove(operation)
                 perform(operation)
                 return
-            behind = [*wanted, *(other for one in self._waiting for other in one.after)]
-            elsewhere = [one for one in behind if not one.done and one.queue is not self]
-        for one in sorted(elsewhere, key=_stage)[:1]:
-            if one.queue is not None:
-                one.queue.run_until((one,))
+            blocked = next((one for one in (*wanted, *self._waiting) if not one.done), None)
+        if blocked is not None and (queue := _first_of(blocked).queue) is not None:
+            queue._advance(())  # which has something that may come next
 
 
-def _stage(operation: Operation) -> str:
-    return operation.stage
+def _first_of(operation: Operation) -> Operation:
+    """Return something that is behind nothing, and that an operation is behind."""
+    while (before := next((one for one in operation.after if not one.done), None)) is not None:
+        operation = before
+    return operation
 
 
 def perform(operation: Operation) -> None:

@@ -29,6 +29,7 @@ from ...compiler.plan import (
     Plan,
     PythonSegment,
     Segment,
+    SpreadStep,
     Step,
     SwitchStep,
     TogetherStep,
@@ -203,7 +204,7 @@ def _moved(step: Step, numbers: dict[int, int]) -> Step:
             return replace(step, cases=cases, default=_on_host(step.default, numbers))
         case EachStep() | LoopStep():
             return replace(step, body=_on_host(step.body, numbers))
-        case TogetherStep():
+        case TogetherStep() | SpreadStep():
             blocks = tuple(_on_host(block, numbers) for block in step.blocks)
             return replace(step, blocks=blocks)
         case EmitStep() | CheckStep():
