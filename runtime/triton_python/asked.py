@@ -11,6 +11,8 @@ from ...stdlib.op import Array
 from ..context import Context
 from ..request import Code, InSequence
 from ..stage import StageError, StageGone
+from .worker.triton_python_backend_utils.batches import Group
+from .worker.triton_python_backend_utils.link import ROOM, ROOM_BYTES
 
 CODES: Final = {
     0: Code.INVALID,
@@ -33,10 +35,17 @@ class Responses:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._found: deque[Outputs] = deque()
+        self._found: deque[tuple[Outputs, int]] = deque()
         self._over = False
         self._error: StageError | StageGone | None = None
         self._notify: Callable[[], object] | None = None
+        self._room: Callable[[int | None], object] | None = None
+        self._taken = self._size = 0
+
+    def attend(self, room: Callable[[int | None], object]) -> None:
+        """Let `room` be told how many have been taken, for which the model waits that has too many
+        untaken; None when all that comes is let go."""
+        self._room = room
 
     def ready(self, notify: Callable[[], object]) -> bool:
         """Whether `take` would not wait; else `notify` is called when it would not."""
@@ -46,12 +55,12 @@ class Responses:
             self._notify = notify
             return False
 
-    def put(self, outputs: Outputs) -> None:
-        """Take one response."""
+    def put(self, outputs: Outputs, size: int = 0) -> None:
+        """Take one response, of so many bytes."""
         with self._changed:
             if self._over:
                 return
-            self._found.append(outputs)
+            self._found.append((outputs, size))
             notify = self._tell()
         if notify is not None:
             notify()
@@ -66,6 +75,14 @@ class Responses:
         if notify is not None:
             notify()
 
+    def leave(self) -> None:
+        """Note that nobody reads any more: what comes is let go."""
+        with self._changed:
+            over = self._over
+        self.end(StageError("the request is over"))
+        if not over and self._room is not None:
+            self._room(None)
+
     def _tell(self) -> Callable[[], object] | None:
         self._changed.notify_all()
         notify, self._notify = self._notify, None
@@ -79,37 +96,62 @@ class Responses:
                 if left is not None and left <= 0:
                     raise StageGone(Code.DEADLINE, "the deadline has passed")
                 self._changed.wait(left)
-            if self._found:
-                return self._found.popleft()
-            if self._error is not None:
-                raise self._error
-            return None
+            if not self._found:
+                if self._error is not None:
+                    raise self._error
+                return None
+            found, size = self._found.popleft()
+            taken = self._count(size)
+        if taken and self._room is not None:
+            self._room(taken)
+        return found
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing comes any more."""
-        with self._changed:
-            return self._over
+    def _count(self, size: int) -> int:
+        """Note that one was taken; return how many the model is to hear of, none yet mostly."""
+        self._taken, self._size = self._taken + 1, self._size + size
+        if self._over or (self._taken < ROOM // 2 and self._size < ROOM_BYTES // 2):
+            return 0
+        taken, self._taken, self._size = self._taken, 0, 0
+        return taken
 
 
 @dataclass(slots=True, eq=False)
 class Asked:
-    """One request: the inputs of its rows, whose it is, and what is answered. `again` says that the
-    model wants to be given it once more, `sequence` where it is one of its own."""
+    """One request, whose responses may come before or after `execute` has returned; `inputs` are
+    those of its rows, and `sequence` is that which it is in where nobody else is."""
 
     context: Context
     inputs: list[tuple[str, str, Any]]  # Any: arrays
-    number: int = 0
     responses: Responses = field(default_factory=Responses)
-    again: bool = False
     sequence: InSequence | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Run:
-    """Requests that `execute` is called with; `done` when it has returned, for `error` where it has
-    raised."""
+class Answer:
+    """What `execute` has given: in `groups` the responses of all but `others`, which are the errors
+    of some, None for those that are answered otherwise, and `again` those that it wants to be given
+    once more. `parameters` are what responses have beside outputs."""
 
-    requests: list[Asked]
-    done: threading.Event = field(default_factory=threading.Event)
+    groups: list[Group]
+    others: Mapping[int, StageError | None]
+    again: frozenset[int]
+    parameters: Mapping[int, str]
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """Requests that `execute` is called with: whose they are, in which `sequences` where that is
+    no matter of theirs, and in `groups` their inputs; their numbers follow `first`. It is over with
+    an `answer` or an `error`."""
+
+    contexts: list[Context]
+    groups: list[Group]
+    sequences: list[InSequence | None] | None = None
+    first: int = 0
+    answer: Answer | None = None
     error: StageError | StageGone | None = None
+    asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
+
+    @property
+    def over(self) -> bool:
+        return self.answer is not None or self.error is not None

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from ...stdlib.op import Item
+from ..context import Context
 from ..custom_metrics import Labels, Refused
 from ..nested import Nested, urgency_of
 from ..protocols.datatypes import Datatype
@@ -21,7 +22,6 @@ from ..protocols.raw import Flat
 from ..protocols.results import WireTensor, result_tensors
 from ..request import Code, Fault, InSequence, Request, Response
 from ..streams import Stream
-from .asked import Asked
 from .worker.triton_python_backend_utils.link import Unpacking, pack
 
 Header = dict[str, Any]  # Any: JSON
@@ -44,7 +44,7 @@ class Asks(Protocol):
 
     def answer(self, call: int, header: Header, chunks: Any = ()) -> None: ...  # Any: bytes
 
-    def asked(self, number: int | None) -> list[Asked]: ...
+    def contexts(self, number: int | None) -> list[Context]: ...
 
 
 class Calls:
@@ -139,7 +139,7 @@ class Calls:
             for name, datatype, values in unpacking.tensors(header["inputs"])
         ]
         inputs = read_inputs(model, given, _read, _ELEMENTS)
-        urgency = urgency_of([one.context for one in asks.asked(header["parent"])])
+        urgency = urgency_of(asks.contexts(header["parent"]))
         deadline, parameters = urgency.deadline, json.loads(header["parameters"] or "{}")
         if header["timeout"]:
             own = self._nested.now() + header["timeout"] / 1e6

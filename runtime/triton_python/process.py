@@ -1,27 +1,29 @@
 """A worker that has loaded a model: what it is asked, and what it says, at any time."""
 
-import itertools
 import json
 import logging
 import os
 import select
-import socket
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, cast
 
+from ..context import Context
 from ..isolation import ending
 from ..isolation.channel import NotAsked
 from ..isolation.output import shown
 from ..isolation.process import Process
-from ..request import Code
+from ..request import Code, InSequence
 from ..stage import StageError, StageGone
-from .asked import CODES, Asked, Run
+from .asked import Run
 from .calls import Calls
+from .open_requests import OpenRequests, error_of
 from .program import ModelProgram
-from .worker.triton_python_backend_utils.link import Link, Malformed, Unpacking, pack
+from .worker.triton_python_backend_utils.batches import Reading, Writing, execution, read_header
+from .worker.triton_python_backend_utils.link import Link, Malformed, Unpacking
 
 _LOG: Final = logging.getLogger(__name__)
 _END: Final = 0.5  # seconds in which a killed process has ended
@@ -46,11 +48,12 @@ class ModelProcess(Process):
         self._talking = threading.Lock()  # whoever reads
         self._asking = self._draining = self._missed = self._watching = False
         self._link = Link(self._socket)
+        self._writing, self._reading = Writing(), Reading()
         self._calls = calls
-        self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._open: dict[int, Asked] = {}
-        self._run: tuple[int, Run] | None = None
+        self._open = OpenRequests()
+        self._over = threading.Event()
+        """Whether a run that this thread waits for is over, where another has ended it."""
         self._loading: Header | None = None
         self._lost: Exception | None = None
 
@@ -65,6 +68,7 @@ class ModelProcess(Process):
                 "do": "initialize",
                 **named,
                 "arguments": arguments,
+                "outputs": self._calls.outputs,
                 "decoupled": program.decoupled,
                 "memory": program.memory,
             }
@@ -98,7 +102,13 @@ class ModelProcess(Process):
         """Let the model `execute` a run, and return when it has; what it has not answered then, it
         answers later."""
         run = cast("Run", arguments[0])
-        header, chunks = self._order(run)
+        chunks: list[Any] = []  # Any: bytes of tensors
+        self._over.clear()
+        first = self._open.begin(run)
+        for index, one in run.asked.items():
+            one.responses.attend(partial(self._make_room, first + index))
+        groups = self._writing.pack(run.groups, chunks)
+        header = execution(first, _told(run), groups)
         with self._lock:
             self._asking = True
         try:
@@ -106,31 +116,44 @@ class ModelProcess(Process):
                 try:
                     self._link.send(header, chunks)
                 except OSError as error:
-                    self._close(run, None)
+                    self._open.drop(run)
                     raise NotAsked from error
+                except ValueError as error:  # it is too large
+                    self._writing.forget()
+                    self._open.drop(run)
+                    raise StageError(str(error)) from error
                 self._listen_for(run)
         finally:
             with self._lock:
                 self._asking, missed, self._missed = False, self._missed, False
             if missed:
                 self._drain()
-        run.done.wait()  # it is done, or the thread that keeps the process says how that has ended
+        if not run.over:
+            self._over.wait()  # the thread that keeps the process says how that has ended
         self.answers += 1
         return None
 
     def _listen_for(self, run: Run) -> None:
-        """Take what is said until a run is done; raises StageGone when that takes too long."""
+        """Take what is said until a run is over; raises StageGone when that takes too long."""
         limit = self._model.timeout
         due = None if limit is None else time.monotonic() + limit
-        while not run.done.is_set():
-            if due is not None and not _readable(self._socket, due - time.monotonic()):
+        while not run.over:
+            if due is not None and not self._says(due - time.monotonic()):
                 self.kill()
                 self.ended.wait(_END)
                 gone = StageGone(Code.DEADLINE, ending.late(limit))
-                self._close(run, gone)
+                self._open.fail(run, gone)
                 raise gone
             if not self._listen():
                 return
+
+    def _says(self, seconds: float) -> bool:
+        """Whether there is something to take, or the end, within so many seconds."""
+        if self._link.has_read:
+            return True
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return seconds >= 0 and bool(waiting.poll(seconds * 1000))
 
     def _drain(self) -> None:
         """Take all that has been said, unless who asks, or drains already, takes it."""
@@ -141,40 +164,31 @@ class ModelProcess(Process):
                     return
                 self._draining, self._missed = True, False
             with self._talking:  # which nobody holds for long who does not ask
-                while _readable(self._socket, 0) and self._listen():
+                while self._says(0) and self._listen():
                     pass
             with self._lock:
                 self._draining = False
                 if not self._missed:
                     return
 
-    def _order(self, run: Run) -> tuple[Header, list[Any]]:  # Any: bytes of tensors
-        chunks: list[Any] = []
-        outputs = self._calls.outputs
-        with self._lock:
-            number = next(self._numbers)
-            self._run = number, run
-            for one in run.requests:
-                one.number, one.again = next(self._numbers), False
-                self._open[one.number] = one
-        requests = [
-            {**told(one), "outputs": outputs, "inputs": pack(one.inputs, chunks)}
-            for one in run.requests
-        ]
-        return {"do": "execute", "batch": number, "requests": requests}, chunks
-
     def hear(self) -> bool:
-        if not self._watching:
-            return self._listen()
-        os.eventfd_read(self._late)
-        self._drain()
-        return self._lost is None
+        if self._watching:
+            os.eventfd_read(self._late)
+            self._drain()
+            return self._lost is None
+        while self._listen():
+            if not self._link.has_read:
+                return True
+        return False
 
     def _listen(self) -> bool:
         """Take one message; False when what was ordered is done, or it has ended."""
         try:
             header, content = self._link.receive()
-            return self._take(header, Unpacking(content))
+            if isinstance(header, bytes):
+                self._executed(header, content)
+                return True
+            return self._take(header, content)
         except (EOFError, OSError):
             return self._lost_with(EOFError("the socket has ended"))
         except (Malformed, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -198,19 +212,13 @@ class ModelProcess(Process):
         self._wait(None)
         message = ending.died(self._process.returncode, ending.RAN)
         last = "\n".join(shown(line) for line in self._printed[1].last.splitlines())
-        gone = StageGone(Code.FAILED, message, last)
-        with self._lock:
-            left, self._open = list(self._open.values()), {}
-            run, self._run = self._run, None
-        for one in left:
-            one.responses.end(gone)
-        if run is not None:
-            run[1].error = gone
-            run[1].done.set()
+        self._open.fail_all(StageGone(Code.FAILED, message, last))
+        self._over.set()
         self._calls.end(self)
 
     def close(self) -> None:
         super().close()
+        self._link.close()
         os.close(self._late)
 
     def finish(self) -> None:
@@ -221,119 +229,82 @@ class ModelProcess(Process):
 
     def answer(self, call: int, header: Header, chunks: Sequence[Any] = ()) -> None:
         """Answer what the worker has asked; nothing where it has gone. Any: bytes of tensors."""
+        self._tell({"do": "answer", "call": call, **header}, chunks)
+
+    def contexts(self, number: int | None) -> list[Context]:
+        """Return whose a request is that is not over, or those that the model is executing."""
+        return self._open.contexts(number)
+
+    def _make_room(self, number: int, count: int | None) -> None:
+        self._tell({"do": "room", "request": number, "count": count})
+
+    def _tell(self, header: Header, chunks: Sequence[Any] = ()) -> None:
         try:
-            self._link.send({"do": "answer", "call": call, **header}, chunks)
-        except OSError:
+            self._link.send(header, chunks)
+        except OSError:  # it has gone, which whoever waits for it is told
             return
 
-    def asked(self, number: int | None) -> list[Asked]:
-        """Return a request that is not over, or those that the model is executing."""
-        with self._lock:
-            if number is not None and number in self._open:
-                return [self._open[number]]
-            return list(self._run[1].requests) if self._run is not None else []
-
-    def _take(self, header: Header, unpacking: Unpacking) -> bool:
+    def _take(self, header: Header, content: Any) -> bool:  # Any: bytes
         """Do what a message says; False when something that was ordered is done."""
         match header["do"]:
             case "done" | "failed":
                 self._loading = header
                 return False
-            case "executed":
-                self._executed(header, unpacking)
             case "response":
-                with self._lock:
-                    one = self._open.get(header["request"])
-                if one is not None:
-                    self._respond(one, header, unpacking, final=bool(header["final"]))
+                self._respond(header, content)
             case "log":
                 level = _LEVELS[header["level"]]
                 if _LOG.isEnabledFor(level):
                     _LOG.log(level, "%s: %s", self._model.model, ascii(header["text"])[1:-1])
             case "cancelled":
-                found = self.asked(header["request"])
-                open = self._open.get(header["request"])
-                gone = found[0].context.cancelled if open is not None else False
+                number = header["request"]
+                gone = self._open.is_open(number) and self._open.contexts(number)[0].cancelled
                 self.answer(header["call"], {"cancelled": gone})
             case _:
-                self._calls.take(self, header, unpacking)
+                self._calls.take(self, header, Unpacking(content))
         return True
 
-    def _executed(self, header: Header, unpacking: Unpacking) -> None:
-        with self._lock:
-            if self._run is None or self._run[0] != header["batch"]:
-                raise Malformed("a batch that was not asked for")
-            run, self._run = self._run[1], None
-        if "error" in header:
-            name = self._model.arguments["model_instance_name"]
-            text = f"Failed to process the request(s) for model '{name}', message: "
-            self._close(run, StageError(text + header["error"], detail=header["trace"]))
-        else:
-            again = set(header["again"])
-            for index, (one, said) in enumerate(
-                zip(run.requests, header["responses"], strict=True)
-            ):
-                if said is not None:
-                    self._respond(one, said, unpacking, final=True)
-                elif index in again:
-                    self._forget(one)
-                    one.again = True
-        run.done.set()
+    def _executed(self, header: bytes, content: Any) -> None:  # Any: bytes
+        first, _, more, at = read_header(header)
+        groups = self._reading.unpack(header, at, content)
+        name = self._model.arguments["model_instance_name"]
+        self._open.end(first, groups, more or {}, name)
 
-    def _respond(self, one: Asked, said: Header, unpacking: Unpacking, *, final: bool) -> None:
-        if "error" in said:
-            message, code = said["error"]
-            kind = CODES.get(code, Code.FAILED)
-            error = StageError(str(message), code=kind, detail="the model has answered so")
-            one.responses.end(error)
-        elif said["outputs"] is not None:
-            found = unpacking.tensors(said["outputs"])
-            one.responses.put({name: (kind, values) for name, kind, values in found})
+    def _respond(self, header: Header, content: Any) -> None:  # Any: bytes
+        number, final = header["request"], bool(header["final"])
+        one = self._open.find(number)
+        if one is None:
+            return
+        if "error" in header:
+            one.responses.end(error_of(*header["error"]))
+        elif header["outputs"] is not None:
+            found = Unpacking(content).tensors(header["outputs"])
+            outputs = {name: (kind, values) for name, kind, values in found}
+            one.responses.put(outputs, len(content))
         if final:
             one.responses.end()
-        if final or "error" in said:
-            self._forget(one)
-
-    def _forget(self, one: Asked) -> None:
-        with self._lock:
-            self._open.pop(one.number, None)
-
-    def _close(self, run: Run, error: StageError | StageGone | None) -> None:
-        """End all requests of a run."""
-        with self._lock:
-            if self._run is not None and self._run[1] is run:
-                self._run = None
-            for one in run.requests:
-                self._open.pop(one.number, None)
-        if error is None:  # it is going to be run again, elsewhere
-            return
-        for one in run.requests:
-            one.responses.end(error)
-        run.error = error
-        run.done.set()
+        if final or "error" in header:
+            self._open.forget(number)
 
 
-def _readable(end: socket.socket, seconds: float) -> bool:
-    """Whether there is something to read, or the end, within so many seconds."""
-    waiting = select.poll()
-    waiting.register(end, select.POLLIN)
-    return seconds >= 0 and bool(waiting.poll(seconds * 1000))
+def _told(run: Run) -> list[Header | None]:
+    """Return what a model is told of each request beside its inputs, None where that is nothing."""
+    if run.sequences is None:
+        return [_of(one, one.sequence) for one in run.contexts]
+    return [_of(one, own) for one, own in zip(run.contexts, run.sequences, strict=True)]
 
 
-def told(one: Asked) -> Header:
-    """Return what a model is told of a request."""
-    context, sequence = one.context, one.sequence or one.context.sequence
-    left = context.remaining()
-    flags = 0 if sequence is None else sequence.start | sequence.end << 1
-    parameters = dict(context.parameters)
+def _of(context: Context, sequence: InSequence | None) -> Header | None:
+    left, parameters = context.remaining(), context.parameters
+    if not (context.id or parameters or context.priority or sequence or left is not None):
+        return None
     trace = {name: parameters[name] for name in ("traceparent",) if name in parameters}
     return {
         "id": context.id,
-        "number": one.number,
         "correlation": 0 if sequence is None else sequence.id,
-        "flags": flags,
+        "flags": 0 if sequence is None else sequence.start | sequence.end << 1,
         "timeout": 0 if left is None else max(1, round(left * 1e6)),
         "priority": context.priority,
-        "parameters": json.dumps(parameters) if parameters else "",
+        "parameters": json.dumps(dict(parameters)) if parameters else "",
         "trace": json.dumps(trace) if trace else "",
     }

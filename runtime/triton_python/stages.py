@@ -26,6 +26,7 @@ from ..session import encoded
 from ..stage import Policy, RowsFailed, StageError, StageGone
 from .asked import Asked, Outputs, Responses, Run
 from .iterative import Iterations
+from .worker.triton_python_backend_utils.batches import Group, Layout
 from .worker.triton_python_backend_utils.link import DTYPES
 
 _LOG: Final = logging.getLogger(__name__)
@@ -48,6 +49,13 @@ class Handle(np.ndarray[Any, Any]):
     responses: Responses
 
 
+Span = tuple[int, int, Context]
+"""The rows of a request: from which to which, and whose they are."""
+
+Outcome = Outputs | StageError | None
+"""What has been answered to a request; None: nothing yet."""
+
+
 class TritonStage(ModelStage):
     """Rows of equal shape share a run of the model, the rows of each request as one request."""
 
@@ -61,27 +69,99 @@ class TritonStage(ModelStage):
     ) -> None:
         super().__init__(segment, Nothing(), HostDevice(), policy, index)
         self._pool, self._iterations = pool, iterations
+        self._given_types = [_datatype(field.type) for field in segment.signature.params]
+        self._stacks = all(axis is not None for axis in segment.input_axes)
         self._warned: set[str] = set()
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         spans = _spans(columns[-1], count)
-        asked = [
-            Asked(context, self._given(columns, start, stop)) for start, stop, context in spans
-        ]
-        self._ask(asked)
+        whole = None if self._iterations is not None else self._whole(columns, spans)
+        if whole is not None:
+            run = self._run(Run([context for *_, context in spans], [whole]))
+            answer = run.answer
+            if answer is not None and len(answer.groups) == 1 and not answer.others:
+                (found,) = answer.groups
+                if found.layout.rows and found.counts == tuple(b - a for a, b, _ in spans):
+                    return self._columns(_outputs(found.arrays, found), count, whole.arrays)
+            outcomes = _outcomes(run)
+        else:
+            outcomes = list[Outcome]([None] * len(spans))
+        self._ask_again(columns, spans, outcomes)
+        return self._apart(columns, spans, outcomes)
+
+    def _run(self, run: Run) -> Run:
+        """Let the model execute a run; raises what ends all of its requests."""
+        assert self._pool is not None
+        self._pool(run)
+        if isinstance(run.error, StageGone) or (run.error and len(run.contexts) > 1):
+            raise run.error
+        return run
+
+    def _whole(self, columns: Sequence[Rows], spans: Sequence[Span]) -> Group | None:
+        """Return the inputs of all requests as they lie, None where those are no stacks."""
+        tensors: list[tuple[str, str, tuple[int, ...]]] = []
+        arrays: list[Array] = []
+        if not self._stacks and len(spans) > 1:
+            return None
+        for (name, axis, dtype, _), datatype, column in zip(
+            self._inputs, self._given_types, columns, strict=False
+        ):
+            value = column.item(0)
+            if value is None:
+                continue
+            try:
+                array = as_array(value, dtype) if axis is None else column.stack(dtype)
+            except ValueError:  # of several sizes: request by request
+                return None
+            array = _wire(cast("Array", array))
+            tensors.append((name, datatype, array.shape[1:] if self._stacks else array.shape))
+            arrays.append(array)
+        counts = tuple(stop - start for start, stop, _ in spans) if self._stacks else (1,)
+        return Group(Layout(tuple(tensors), self._stacks), counts, arrays)
+
+    def _ask_again(
+        self, columns: Sequence[Rows], spans: Sequence[Span], outcomes: "list[Outcome]"
+    ) -> None:
+        """Ask those that have no outcome yet, until the model does not want them again."""
+        requests = {
+            index: Asked(context, self._given(columns, start, stop))
+            for index, (start, stop, context) in enumerate(spans)
+            if outcomes[index] is None
+        }
+        if self._iterations is not None:
+            for one in requests.values():
+                self._iterations.begin(one)
+        for _ in range(_AGAIN):
+            if not requests:
+                return
+            run = self._run(_run_of([*requests.values()]))
+            for index, outcome in zip(requests, _outcomes(run), strict=True):
+                outcomes[index] = outcome
+            requests = {index: one for index, one in requests.items() if outcomes[index] is None}
+            if self._iterations is not None:
+                for one in requests.values():
+                    self._iterations.follow(one)
+        raise StageError("the model has asked for the same request a million times")
+
+    def _apart(
+        self, columns: Sequence[Rows], spans: Sequence[Span], outcomes: "Sequence[Outcome]"
+    ) -> list[Rows]:
+        """Return the columns that responses of each its own form make."""
         pieces: list[tuple[range, list[Rows]]] = []
         errors: dict[int, StageError | StageGone] = {}
         at = 0
-        for (start, stop, _), one in zip(spans, asked, strict=True):
+        for (start, stop, _), outcome in zip(spans, outcomes, strict=True):
+            rows = stop - start
             try:
-                results = self._results(one, stop - start)
-            except StageGone:
-                raise
+                if outcome is None or isinstance(outcome, StageError):
+                    raise outcome or StageError("the model has sent no response")
+                inputs = [array for _, _, array in self._given(columns, start, stop)]
+                results = self._columns(outcome, rows, inputs)
             except StageError as error:
                 errors[start] = error
                 continue
-            pieces.append((range(at, at + stop - start), results))
-            at += stop - start
+            pieces.append((range(at, at + rows), results))
+            at += rows
         fields = self._segment.signature.results
         kept = (
             [scatter(at, [(rows, given[i]) for rows, given in pieces]) for i in range(len(fields))]
@@ -92,33 +172,12 @@ class TritonStage(ModelStage):
             raise RowsFailed(errors, kept)
         return kept
 
-    def _ask(self, asked: list[Asked]) -> None:
-        """Let the model execute requests, those that it wants again until it has answered."""
-        assert self._pool is not None
-        if self._iterations is not None:
-            for one in asked:
-                self._iterations.begin(one)
-        for _ in range(_AGAIN):
-            run = Run(asked)
-            self._pool(run)
-            if isinstance(run.error, StageGone):
-                raise run.error
-            if run.error is not None and len(asked) > 1:
-                raise StageError(run.error.message, detail=run.error.detail)
-            asked = [one for one in asked if one.again]
-            if not asked:
-                return
-            if self._iterations is not None:
-                for one in asked:
-                    self._iterations.follow(one)
-        raise StageError("the model has asked for the same request a million times")
-
     def _given(
         self, columns: Sequence[Rows], start: int, stop: int
     ) -> list[tuple[str, str, Array]]:
         given: list[tuple[str, str, Array]] = []
-        for (name, axis, dtype, _), column, field in zip(
-            self._inputs, columns, self._segment.signature.params, strict=False
+        for (name, axis, dtype, _), datatype, column in zip(
+            self._inputs, self._given_types, columns, strict=False
         ):
             value = column.item(0 if axis is None else start)
             if value is None:
@@ -127,14 +186,8 @@ class TritonStage(ModelStage):
                 array = as_array(value, dtype)
             else:
                 array = cast("Array", column.part(start, stop).stack(dtype))
-            given.append((name, _datatype(field.type), _wire(array)))
+            given.append((name, datatype, _wire(array)))
         return given
-
-    def _results(self, one: Asked, rows: int) -> list[Rows]:
-        answer = one.responses.take()
-        if answer is None:
-            raise StageError("the model has sent no response")
-        return self._columns(answer, rows, [array for _, _, array in one.inputs])
 
     def _converted(self, name: str, array: Array, datatype: str, wanted: str) -> Array:
         """Return an output of another type than declared, which models get away with elsewhere:
@@ -192,10 +245,15 @@ class OpenStage(TritonStage):
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         context = cast("Context", columns[-1].item(0))
         one = Asked(context, self._given(columns, 0, count))
-        self._ask([one])
-        handle = np.array(one.number, np.int64).view(Handle)
+        for _ in range(_AGAIN):
+            run = _run_of([one])
+            run.asked[0] = one
+            self._run(run)
+            if run.answer is None or not run.answer.again:
+                break
+        handle = np.array(0, np.int64).view(Handle)
         handle.responses = one.responses
-        context.tell_end(lambda: one.responses.end(StageError("the request is over")))
+        context.tell_end(one.responses.leave)
         return [Rows.shared(cast("Value", handle), count)]
 
 
@@ -224,9 +282,54 @@ def _responses(columns: Sequence[Rows]) -> Responses:
     return handle.responses
 
 
-def _spans(told: Rows, count: int) -> list[tuple[int, int, Context]]:
-    """Return the rows of each request: from which to which, and whose they are."""
-    spans: list[tuple[int, int, Context]] = []
+def _run_of(requests: Sequence[Asked]) -> Run:
+    """Return a run of requests with tensors of any sizes."""
+    groups: list[Group] = []
+    for one in requests:
+        layout = Layout(tuple((name, kind, tuple(a.shape)) for name, kind, a in one.inputs), False)
+        groups.append(Group(layout, (1,), [array for _, _, array in one.inputs]))
+    return Run([one.context for one in requests], groups, [one.sequence for one in requests])
+
+
+def _outcomes(run: Run) -> list[Outcome]:
+    """Return what has been answered to each request of a run, waiting for what is answered later;
+    None to those that the model wants again."""
+    answer = run.answer
+    if answer is None:
+        return [cast("StageError", run.error)]
+    members = (
+        _outputs([array for *_, array in member], group)
+        for group in answer.groups
+        for member in group.members()
+    )
+    outcomes: list[Outcome] = []
+    for index in range(len(run.contexts)):
+        if index not in answer.others:
+            outcomes.append(next(members))
+        elif index in answer.again:
+            outcomes.append(None)
+        else:
+            outcomes.append(answer.others[index] or _later(run.asked[index]))
+    return outcomes
+
+
+def _later(one: Asked) -> Outcome:
+    try:
+        return one.responses.take() or StageError("the model has sent no response")
+    except StageError as error:
+        return error
+
+
+def _outputs(arrays: Sequence[Array], group: Group) -> Outputs:
+    """Return tensors of a group's layout by their names."""
+    return {
+        name: (datatype, array)
+        for (name, datatype, _), array in zip(group.layout.tensors, arrays, strict=True)
+    }
+
+
+def _spans(told: Rows, count: int) -> list[Span]:
+    spans: list[Span] = []
     start = 0
     contexts = [cast("Context", told.item(row)) for row in range(count)]
     for row in range(1, count + 1):

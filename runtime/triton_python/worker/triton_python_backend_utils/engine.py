@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .link import Link, Unpacking
+from .link import ROOM, ROOM_BYTES, Link, Unpacking, padded
 from .tensor import Tensor
 
 _ONE = (1).to_bytes(8, "little")
@@ -32,11 +32,14 @@ class Engine:
         self._gone: Exception | None = None
         self._calls = 0
         self._answers: dict[int, Any] = {}
-        self._orders: deque[tuple[dict[str, Any], Unpacking]] = deque()
+        self._orders: deque[tuple[Any, Any]] = deque()
+        self._rooms: dict[int, _Room] = {}
         self._futures: dict[int, asyncio.Future[Any]] = {}
         self._listener: threading.Thread | None = None
 
-    def send(self, header: dict[str, Any], chunks: Sequence[Any] = (), last: bool = False) -> None:
+    def send(
+        self, header: dict[str, Any] | bytes, chunks: Sequence[Any] = (), last: bool = False
+    ) -> None:
         """Tell the engine something; `last` when it has what it has asked for, and listens no more
         unless it is told that there is something to hear."""
         with self._sending:
@@ -46,8 +49,9 @@ class Engine:
             elif last:
                 self._asked = False
 
-    def order(self) -> tuple[dict[str, Any], Unpacking]:
-        """Return the next thing to do, which the main thread asks for; raises EOFError."""
+    def order(self) -> tuple[Any, Any]:
+        """Return the next thing to do and its bytes, which the main thread asks for; raises
+        EOFError."""
         self._wait(lambda: bool(self._orders))
         with self._sending:
             self._asked = True
@@ -74,6 +78,20 @@ class Engine:
                 self._listener.start()
         self.send({**header, "call": call}, chunks)
         return future
+
+    def respond(self, number: int, header: dict[str, Any], chunks: Sequence[Any]) -> None:
+        """Send a response to a request that may have many, once there is room for it."""
+        with self._changed:
+            room = self._rooms.setdefault(number, _Room())
+        self._wait(room.is_there)
+        with self._changed:
+            room.sizes.append(sum(padded(len(one)) for one in chunks))
+        self.send(header, chunks)
+
+    def forget(self, number: int) -> None:
+        """Note that a request has had its last response."""
+        with self._changed:
+            self._rooms.pop(number, None)
 
     def _call(self) -> int:
         with self._changed:
@@ -108,9 +126,14 @@ class Engine:
                 self._reading = False
                 self._changed.notify_all()
 
-    def _take(self, header: dict[str, Any], content: Any) -> None:
-        if header["do"] != "answer":
-            self._orders.append((header, Unpacking(content)))
+    def _take(self, header: dict[str, Any] | bytes, content: Any) -> None:
+        if isinstance(header, bytes) or header["do"] not in ("answer", "room"):
+            self._orders.append((header, content))
+            return
+        if header["do"] == "room":
+            room = self._rooms.get(header["request"])
+            if room is not None:
+                room.make(header["count"])
             return
         call = header["call"]
         answer = header, tensors(Unpacking(content), header.get("outputs", ()))
@@ -119,6 +142,24 @@ class Engine:
             self._answers[call] = answer
         else:
             future.get_loop().call_soon_threadsafe(_resolve, future, answer)
+
+
+class _Room:
+    """The sizes of responses to a request that nobody has taken yet; None when all are let go."""
+
+    def __init__(self) -> None:
+        self.sizes: deque[int] = deque()
+        self._free = False
+
+    def is_there(self) -> bool:
+        full = len(self.sizes) >= ROOM or sum(self.sizes) >= ROOM_BYTES
+        return self._free or not full
+
+    def make(self, count: int | None) -> None:
+        """Note that so many have been taken, or that all that comes is let go (None)."""
+        self._free = self._free or count is None
+        for _ in range(min(count or 0, len(self.sizes))):
+            self.sizes.popleft()
 
 
 def _resolve(future: Any, answer: Any) -> None:
@@ -138,6 +179,7 @@ class Worker:
     def __init__(self) -> None:
         self.engine: Engine | None = None
         self.model = self.folder = ""
+        self.outputs: frozenset[str] = frozenset()
         self.decoupled = self.executing = False
 
     def required(self, what: str) -> Engine:

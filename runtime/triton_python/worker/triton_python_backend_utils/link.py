@@ -1,6 +1,8 @@
-"""Messages between an engine and a worker: a header in JSON, and the bytes of tensors behind it.
+"""Messages between an engine and a worker: a header, and the bytes of tensors behind it.
 
-    head (magic, version, where the bytes are, two lengths) | header | bytes
+    head (magic, version, what kind it is, two lengths) | header | bytes
+
+A header is JSON, or where it is of a batch, what `batches.py` makes of it.
 
 Up to INLINE bytes of tensors go through the socket; more are in a memfd whose descriptor comes
 along, sealed so that nobody can make it shorter under its reader, who maps it without a copy. Each
@@ -18,6 +20,7 @@ import os
 import socket
 import struct
 import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,12 +28,20 @@ import numpy as np
 
 INLINE = 1 << 16
 LIMIT = 1 << 33  # bytes of one message
+ROOM = 64
+ROOM_BYTES = 1 << 26
+"""A decoupled model waits while so many responses to a request, or such of so many bytes, have not
+been taken."""
 _HEADER = 1 << 26
 _MAGIC = b"hrtp"
 _HEAD = struct.Struct("<4sHHIxxxxQ")
-_VERSION = 1
+_VERSION = 2
+_JSON, _AWAY = 1, 2  # what kind a message is: its header is JSON; its bytes are in memory
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _ALIGN = 64
+_READ = 1 << 17
+_KEPT = 8  # descriptors that came and are not taken yet
+_RIGHTS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
@@ -60,24 +71,29 @@ class Link:
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._sending = threading.Lock()
+        self._buffer = memoryview(bytearray(_READ))
+        self._start = self._stop = 0  # of what has been read, and is no message yet
+        self._descriptors: deque[int] = deque()
 
-    def send(self, header: dict[str, Any], chunks: Sequence[Any] = ()) -> None:
-        """Send a header, of what JSON has, and the bytes of tensors, as `pack` gives both."""
-        text = json.dumps(header).encode()
-        size = sum(_padded(len(one)) for one in chunks)
-        if size > LIMIT or len(text) > _HEADER:
+    def send(self, header: dict[str, Any] | bytes, chunks: Sequence[Any] = ()) -> None:
+        """Send a header, of what JSON has or as it is, and the bytes of tensors behind it."""
+        kind = 0
+        if isinstance(header, dict):
+            header, kind = json.dumps(header).encode(), _JSON
+        size = sum(padded(len(one)) for one in chunks)
+        if size > LIMIT or len(header) > _HEADER:
             raise ValueError(f"{size} bytes are more than one message may have, {LIMIT}")
         if size <= INLINE:
-            parts = [_HEAD.pack(_MAGIC, _VERSION, 0, len(text), size), text]
+            parts = [_HEAD.pack(_MAGIC, _VERSION, kind, len(header), size), header]
             for one in chunks:
-                parts += (one, bytes(_padded(len(one)) - len(one)))
+                parts += (one, bytes(-len(one) % _ALIGN))
             whole = b"".join(parts)
             with self._sending:
                 self._end.sendall(whole)
             return
         descriptor = _memory(chunks, size)
         try:
-            head = _HEAD.pack(_MAGIC, _VERSION, 1, len(text), size) + text
+            head = _HEAD.pack(_MAGIC, _VERSION, kind | _AWAY, len(header), size) + header
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
             with self._sending:
                 sent = self._end.sendmsg([head], rights)
@@ -86,51 +102,90 @@ class Link:
         finally:
             os.close(descriptor)
 
-    def receive(self) -> tuple[dict[str, Any], Any]:
+    @property
+    def has_read(self) -> bool:
+        """Whether something was read that is a message, or the begin of one."""
+        return self._start < self._stop
+
+    def receive(self) -> tuple[dict[str, Any] | bytes, Any]:
         """Return the next header and its bytes; raises EOFError at the end, Malformed."""
-        head, descriptor = self._head()
-        try:
-            magic, version, away, length, size = _HEAD.unpack(head)
-            if magic != _MAGIC or version != _VERSION or size > LIMIT or length > _HEADER:
-                raise Malformed(f"{bytes(head).hex()} is no head of version {_VERSION}")
-            if bool(away) != (descriptor is not None) or (not away and size > INLINE):
+        self._fill(_HEAD.size)
+        magic, version, kind, length, size = _HEAD.unpack_from(self._buffer, self._start)
+        if magic != _MAGIC or version != _VERSION or size > LIMIT or length > _HEADER:
+            told = bytes(self._buffer[self._start : self._start + _HEAD.size])
+            raise Malformed(f"{told.hex()} is no head of version {_VERSION}")
+        self._start += _HEAD.size
+        header = bytes(self._exactly(length))
+        if kind & _AWAY:
+            if not self._descriptors:
                 raise Malformed("a message comes without its memory")
-            text = self._exactly(length)
-            content = self._exactly(size) if descriptor is None else _mapped(descriptor, size)
-        finally:
-            if descriptor is not None:
+            descriptor = self._descriptors.popleft()
+            try:
+                content = _mapped(descriptor, size)
+            finally:
                 os.close(descriptor)
+        elif size > INLINE:
+            raise Malformed("a message comes without its memory")
+        else:
+            content = self._exactly(size)
+        if not kind & _JSON:
+            return header, content
         try:
-            header = json.loads(bytes(text))
+            told = json.loads(header)
         except ValueError as error:
             raise Malformed(f"a header is no JSON: {error}") from None
-        if not isinstance(header, dict):
+        if not isinstance(told, dict):
             raise Malformed("a header is no object")
-        return header, content
+        return told, content
 
-    def _head(self) -> tuple[bytes, int | None]:
-        room = socket.CMSG_SPACE(array.array("i").itemsize)
-        part, ancillary, _, _ = self._end.recvmsg(_HEAD.size, room, socket.MSG_CMSG_CLOEXEC)
-        descriptor = None
-        for level, kind, rights in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                descriptor = array.array("i", rights[: array.array("i").itemsize])[0]
-        if not part:
-            raise EOFError("the socket has ended")
-        return part + bytes(self._exactly(_HEAD.size - len(part))), descriptor
+    def close(self) -> None:
+        """Give back memory that came and was not taken."""
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
 
     def _exactly(self, size: int) -> bytearray:
-        content = bytearray(size)
-        view, at = memoryview(content), 0
+        """Return so many bytes, which are the caller's."""
+        if size <= len(self._buffer):
+            self._fill(size)
+            found = bytearray(self._buffer[self._start : self._start + size])
+            self._start += size
+            return found
+        found = bytearray(size)
+        view, at = memoryview(found), self._stop - self._start
+        view[:at] = self._buffer[self._start : self._stop]
+        self._start = self._stop = 0
         while at < size:
-            got = self._end.recv_into(view[at:])
-            if not got:
-                raise EOFError("the socket has ended within a message")
-            at += got
-        return content
+            at += self._read(view[at:])
+        return found
+
+    def _fill(self, size: int) -> None:
+        """Read until there are so many bytes in the buffer, of which it holds more."""
+        have = self._stop - self._start
+        if have >= size:
+            return
+        if not have:
+            self._start = self._stop = 0
+        elif self._start + size > len(self._buffer):
+            self._buffer[:have] = bytes(self._buffer[self._start : self._stop])
+            self._start, self._stop = 0, have
+        while self._stop - self._start < size:
+            self._stop += self._read(self._buffer[self._stop :])
+
+    def _read(self, into: memoryview) -> int:
+        """Read what there is, with what comes along; raises EOFError at the end."""
+        got, ancillary, _, _ = self._end.recvmsg_into([into], _RIGHTS, socket.MSG_CMSG_CLOEXEC)
+        for level, kind, rights in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                self._descriptors += array.array("i", rights)
+        if len(self._descriptors) > _KEPT:
+            raise Malformed("memory comes for no message")
+        if not got:
+            raise EOFError("the socket has ended")
+        return got
 
 
-def _padded(size: int) -> int:
+def padded(size: int) -> int:
+    """Return where the tensor behind one of so many bytes begins."""
     return -(-size // _ALIGN) * _ALIGN
 
 
@@ -142,7 +197,7 @@ def _memory(chunks: Sequence[Any], size: int) -> int:
             at = 0
             for one in chunks:
                 memory[at : at + len(one)] = one
-                at += _padded(len(one))
+                at += padded(len(one))
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     except BaseException:
         os.close(descriptor)
@@ -162,15 +217,19 @@ def pack(tensors: Any, chunks: list[Any]) -> list[list[Any]]:
     """Return what a header says of tensors (name, type, array); their bytes join `chunks`."""
     told = []
     for name, datatype, values in tensors:
-        if datatype == "BYTES":
-            content = serialized(values)
-        elif values.flags.c_contiguous and values.size:
-            content = memoryview(values).cast("B")
-        else:
-            content = values.tobytes()
+        content = content_of(datatype, values)
         chunks.append(content)
         told.append([name, datatype, list(values.shape), len(content)])
     return told
+
+
+def content_of(datatype: str, values: Any) -> Any:
+    """Return the bytes of a tensor."""
+    if datatype == "BYTES":
+        return serialized(values)
+    if values.flags.c_contiguous and values.size:
+        return memoryview(values).cast("B")
+    return values.tobytes()
 
 
 class Unpacking:
@@ -194,7 +253,7 @@ class Unpacking:
             count *= one
         if not isinstance(name, str) or not 0 <= size <= len(self._content) - at:
             raise Malformed(f"{size} bytes of a tensor are not there")
-        self._at = at + _padded(size)
+        self._at = at + padded(size)
         if datatype == "BYTES":
             found = deserialized(memoryview(self._content)[at : at + size])
             if len(found) != count:

@@ -8,8 +8,11 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from .engine import WORKER, tensors
-from .link import Unpacking, pack
+import numpy as np
+
+from .batches import Group, Layout
+from .engine import WORKER
+from .link import pack
 from .tensor import Tensor, TritonModelException
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
@@ -91,7 +94,7 @@ class InferenceResponse:
 class InferenceResponseSender:
     """Answers one request, from any thread, also when `execute` has returned."""
 
-    def __init__(self, number: int | None) -> None:
+    def __init__(self, number: int) -> None:
         self._number, self._sent, self.closed = number, 0, False
 
     def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
@@ -102,8 +105,15 @@ class InferenceResponseSender:
                 "Inference Response object must be provided when the response flags is set to zero."
             )
         self.count(response, flags)
+        engine = WORKER.required("A response sender")
         header, chunks = {"do": "response", "request": self._number, "final": flags}, []
-        WORKER.required("A response sender").send({**header, **answered(response, chunks)}, chunks)
+        header.update(answered(response, chunks))
+        if response is not None and not flags and WORKER.decoupled:
+            engine.respond(self._number, header, chunks)  # waits for who reads too slowly
+            return
+        engine.send(header, chunks)
+        if flags:
+            engine.forget(self._number)
 
     def count(self, response: InferenceResponse | None, flags: int) -> None:
         """Note an answer; raises where there may be no more."""
@@ -170,29 +180,31 @@ class InferenceRequest:
         self._id = _text(request_id)
         self._inputs: list[Tensor] = list(inputs)
         self._correlation: int | str = correlation_id
-        self._outputs = {_text(one) for one in requested_output_names}
+        self._outputs = frozenset(_text(one) for one in requested_output_names)
         self._model, self._version = _text(model_name), model_version
         self._flags, self._timeout = flags, timeout
-        self._trace = trace or InferenceTrace()
+        self._trace: InferenceTrace | None = trace
         self._parameters = dumped(parameters)
+        self._number: int | None = None  # of one that was made here
         self._sender: InferenceResponseSender | None = None
         self.release = TRITONSERVER_REQUEST_RELEASE_ALL
 
     @classmethod
-    def received(cls, told: Any, inputs: list[Tensor]) -> InferenceRequest:
+    def received(cls, number: int, told: Any, inputs: list[Tensor]) -> InferenceRequest:
         """Return the request that a message holds."""
-        one = cls(
-            told["id"],
-            told["correlation"],
-            inputs,
-            told["outputs"],
-            WORKER.model,
-            flags=told["flags"],
-            timeout=told["timeout"],
-            trace=InferenceTrace(told["trace"], told["number"]),
-        )
-        one._parameters = told["parameters"]
-        one._sender = InferenceResponseSender(told["number"])
+        one = cls.__new__(cls)
+        one._number, one._inputs, one._model, one._version = number, inputs, WORKER.model, -1
+        one._outputs, one._sender = WORKER.outputs, None
+        one.release = TRITONSERVER_REQUEST_RELEASE_ALL
+        if told is None:
+            one._id = one._parameters = ""
+            one._correlation = one._flags = one._timeout = 0
+            one._trace = None
+            return one
+        one._id, one._parameters = told["id"], told["parameters"]
+        one._correlation, one._flags = told["correlation"], told["flags"]
+        one._timeout = told["timeout"]
+        one._trace = InferenceTrace(told["trace"], number)
         return one
 
     def inputs(self) -> list[Tensor]:
@@ -217,14 +229,27 @@ class InferenceRequest:
         return self._parameters
 
     def trace(self) -> InferenceTrace:
+        if self._trace is None:
+            self._trace = InferenceTrace(number=self._number)
         return self._trace
 
     def requested_output_names(self) -> set[str]:
-        return self._outputs
+        return set(self._outputs)
+
+    def wants(self, output: str) -> bool:
+        """Whether an output was asked for."""
+        return output in self._outputs
+
+    @property
+    def sender(self) -> InferenceResponseSender | None:
+        """What has been asked for to answer it, if it was."""
+        return self._sender
 
     def get_response_sender(self) -> InferenceResponseSender:
-        if self._sender is None:
+        if self._number is None:
             raise TritonModelException("A request that was made here has no response sender.")
+        if self._sender is None:
+            self._sender = InferenceResponseSender(self._number)
         return self._sender
 
     def is_cancelled(self) -> bool:
@@ -263,7 +288,7 @@ class InferenceRequest:
             "timeout": self._timeout,
             "parameters": self._parameters,
             "outputs": sorted(self._outputs),
-            "parent": self._trace.number,
+            "parent": self.trace().number,
             "decoupled": bool(decoupled),
             "inputs": pack([one.packed() for one in self._inputs], chunks),
         }
@@ -347,6 +372,44 @@ def dumped(parameters: Any) -> str:
     return json.dumps(parameters)
 
 
-def requests_of(unpacking: Unpacking, told: Any) -> list[InferenceRequest]:
-    """Return the requests of a message."""
-    return [InferenceRequest.received(one, tensors(unpacking, one["inputs"])) for one in told]
+def requests_of(first: int, told: Any, groups: list[Group]) -> list[InferenceRequest]:
+    """Return the requests of a message, whose numbers follow `first`."""
+    members = [member for group in groups for member in group.members()]
+    more = [None] * len(members) if told is None else told
+    return [
+        InferenceRequest.received(first + at, more[at], [Tensor.received(*one) for one in member])
+        for at, member in enumerate(members)
+    ]
+
+
+def groups_of(responses: list[list[Tensor]]) -> list[Group]:
+    """Return the outputs of responses: of those that follow each other with tensors of the same
+    names, types and sizes of rows, as the rows of one."""
+    groups: list[Group] = []
+    last, counts, parts = None, [], []
+    for outputs in responses:
+        packed = [one.packed() for one in outputs]
+        shapes = [values.shape for *_, values in packed]
+        rows = shapes[0][0] if shapes and shapes[0] else None
+        if rows is None or any(not shape or shape[0] != rows for shape in shapes):
+            rows, shown = None, shapes
+        else:
+            shown = [shape[1:] for shape in shapes]
+        layout = Layout(
+            tuple((name, kind, sizes) for (name, kind, _), sizes in zip(packed, shown)),  # noqa: B905
+            rows is not None,
+        )
+        if layout != last or rows is None:
+            if last is not None:
+                groups.append(_joined(last, counts, parts))
+            last, counts, parts = layout, [], []
+        counts.append(1 if rows is None else rows)
+        parts.append([values for *_, values in packed])
+    if last is not None:
+        groups.append(_joined(last, counts, parts))
+    return groups
+
+
+def _joined(layout: Layout, counts: list[int], parts: list[list[Any]]) -> Group:
+    arrays = parts[0] if len(parts) == 1 else [np.concatenate(one) for one in zip(*parts)]  # noqa: B905
+    return Group(layout, tuple(counts), arrays)

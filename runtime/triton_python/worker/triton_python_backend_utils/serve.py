@@ -19,17 +19,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .batches import Reading, Writing, executed, read_header
 from .config import ModelConfig
 from .engine import WORKER, Engine
-from .link import Link, Unpacking
+from .link import Link
 from .messages import (
     TRITONSERVER_REQUEST_RELEASE_RESCHEDULE,
     TRITONSERVER_RESPONSE_COMPLETE_FINAL,
     InferenceRequest,
     InferenceResponse,
-    answered,
+    groups_of,
     requests_of,
 )
+from .tensor import Tensor
 
 _PR_SET_PDEATHSIG = 1
 _TRACE = 40_000  # characters of a traceback
@@ -69,17 +71,20 @@ class _Worker:
         self._model: Any = None  # a model's own object
         self._loop: asyncio.AbstractEventLoop | None = None
         self._background: set[Any] = set()
+        self._reading, self._writing = Reading(), Writing()
 
     def serve(self) -> None:
         while True:
             try:
-                header, unpacking = self._engine.order()
+                header, content = self._engine.order()
             except EOFError:
                 return
+            if isinstance(header, bytes):
+                self._execute(header, content)
+                del header, content
+                continue
             order = header["do"]
-            if order == "execute":
-                self._execute(header, unpacking)
-            elif order == "initialize":
+            if order == "initialize":
                 self._tell(self._initialize, header)
             elif order == "complete":
                 self._tell(self._complete, header)
@@ -88,7 +93,7 @@ class _Worker:
                 return
             else:
                 raise RuntimeError(f"a worker does not know how to {order}")
-            del header, unpacking
+            del header, content
 
     def _tell(self, do: Callable[[dict[str, Any]], dict[str, Any]], header: dict[str, Any]) -> None:
         try:
@@ -99,7 +104,7 @@ class _Worker:
 
     def _initialize(self, header: dict[str, Any]) -> dict[str, Any]:
         WORKER.engine, WORKER.model = self._engine, header["model"]
-        WORKER.decoupled = header["decoupled"]
+        WORKER.decoupled, WORKER.outputs = header["decoupled"], frozenset(header["outputs"])
         if header["memory"] is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (header["memory"],) * 2)
         module = _imported(header["file"])
@@ -138,22 +143,22 @@ class _Worker:
             except Exception:  # it ends all the same
                 traceback.print_exc()
 
-    def _execute(self, header: dict[str, Any], unpacking: Unpacking) -> None:
-        requests, again = [], []
-        answer, chunks = {"do": "executed", "batch": header["batch"]}, []
+    def _execute(self, header: bytes, content: Any) -> None:
+        first, _, told, at = read_header(header)
+        requests, more, chunks = [], None, []
         try:
-            requests = requests_of(unpacking, header["requests"])
+            requests = requests_of(first, told, self._reading.unpack(header, at, content))
             returned = self._model.execute(requests)
             if asyncio.iscoroutine(returned):
                 returned = self._awaited(returned)
-            answer["responses"] = self._responses(requests, returned, again, chunks)
+            outputs, more = self._responses(requests, returned)
+            groups = self._writing.pack(groups_of(outputs), chunks)
         except BaseException as error:  # whatever it is, the engine is told, and the worker goes on
             for one in requests:
                 one.get_response_sender().closed = True
-            chunks, again = [], []
-            answer.update(_said(error))
-        answer["again"] = again
-        self._engine.send(answer, chunks, last=True)
+            self._writing.forget()
+            chunks, more, groups = [], _said(error), self._writing.pack([], [])
+        self._engine.send(executed(first, more, groups), chunks, last=True)
 
     def _awaited(self, coroutine: Any) -> Any:
         """Return what a coroutine gives; one of a decoupled model goes on behind."""
@@ -173,11 +178,13 @@ class _Worker:
             traceback.print_exception(type(error), error, error.__traceback__)
 
     def _responses(
-        self, requests: list[InferenceRequest], returned: Any, again: list[int], chunks: list[Any]
-    ) -> list[Any]:
-        """Return what is answered to each request, None to those that are answered otherwise."""
+        self, requests: list[InferenceRequest], returned: Any
+    ) -> tuple[list[list[Tensor]], dict[str, Any] | None]:
+        """Return the outputs of responses, and what is told of requests whose response is not that
+        alone: None where there are none."""
         if returned is None:
-            return [None] * len(requests)
+            again = [at for at, one in enumerate(requests) if _comes_again(one)]
+            return [], {"others": dict.fromkeys(range(len(requests))), "again": again}
         if WORKER.decoupled:
             raise _Wrong(
                 f"Python model '{WORKER.model}' is using the decoupled mode and the execute "
@@ -191,13 +198,13 @@ class _Worker:
                 f"objects. InferenceRequest(s) size is:{len(requests)}, and InferenceResponse(s) "
                 f"size is:{len(returned)}\n"
             )
-        told = []
-        for index, (request, response) in enumerate(zip(requests, returned)):  # noqa: B905 as many
-            rescheduled = request.release == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
+        outputs, others, again, parameters = [], {}, [], {}
+        for at, (request, response) in enumerate(zip(requests, returned)):  # noqa: B905 as many
+            rescheduled = _comes_again(request)
             if response is None:
+                others[at] = None
                 if rescheduled:
-                    again.append(index)
-                told.append(None)
+                    again.append(at)
                 continue
             if rescheduled:
                 raise _Wrong(
@@ -209,14 +216,22 @@ class _Worker:
                     "Expected an 'InferenceResponse' object in the execute function return list, "
                     f"found type '{type(response)}'."
                 )
-            sender = request.get_response_sender()
-            sender.count(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-            wanted = request.requested_output_names()
-            if not response.has_error():
-                kept = [one for one in response.output_tensors() if one.name() in wanted]
-                response = InferenceResponse(kept)
-            told.append(answered(response, chunks))
-        return told
+            if request.sender is not None:
+                request.sender.count(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            error = response.error()
+            if error is not None:
+                others[at] = [error.message(), error.code()]
+                continue
+            outputs.append([one for one in response.output_tensors() if request.wants(one.name())])
+            if response.parameters():
+                parameters[at] = response.parameters()
+        if not others and not parameters:
+            return outputs, None
+        return outputs, {"others": others, "again": again, "parameters": parameters}
+
+
+def _comes_again(request: InferenceRequest) -> bool:
+    return request.release == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
 
 
 def _said(error: Any) -> dict[str, Any]:
