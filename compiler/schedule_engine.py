@@ -115,7 +115,10 @@ class _Said:
 def read_sizes(
     written: Sequence[ast.Setting], graph: Graph
 ) -> tuple[tuple[tuple[Dim, SizeRange], ...], list[Diagnostic]]:
-    """Return what the `sizes` of all stages say of the pipeline's dimensions, and the mistakes."""
+    """Return what the `sizes` of all stages say of the pipeline's dimensions, and the mistakes.
+
+    What a model fixes needs no saying: `f32[3, 48, 192]` is 192 wide whatever its maker calls it.
+    """
     diagnostics: list[Diagnostic] = []
     said: dict[Dim, _Said] = {}
     calls = dict[str, list[Node]]()
@@ -125,7 +128,13 @@ def read_sizes(
         for sizes in _sizes_in(stage):
             if stage.key.text in calls:
                 _read(sizes, graph, calls[stage.key.text], said, diagnostics)
-    return tuple((dim, one.range) for dim, one in said.items()), diagnostics
+    fixed = {
+        given: SizeRange(declared, declared, declared)
+        for nodes in calls.values()
+        for declared, given in _pairs(graph, nodes)
+        if isinstance(declared, int)
+    }
+    return tuple((fixed | {dim: one.range for dim, one in said.items()}).items()), diagnostics
 
 
 def _sizes_in(stage: ast.Setting) -> Iterator[ast.Setting]:
@@ -209,32 +218,29 @@ def _relate(
 
 def declared_names(graph: Graph, stages: Sequence[str]) -> dict[Dim, str]:
     """Return how the models of some stages call the dimensions of the pipeline, as lowered."""
-    found: dict[Dim, str] = {}
-    for call in _model_calls(graph.body):
-        if call.stage in stages:
-            params = _model_of(graph, call).signature.params
-            names = {
-                dim.name
-                for field in params
-                for dim in type_dims(field.type)
-                if isinstance(dim, DimVar)
-            }
-            for name in sorted(names):
-                found |= dict.fromkeys(_meant(graph, [call], name), name)
-    return found
+    calls = [call for call in _model_calls(graph.body) if call.stage in stages]
+    return {
+        given: declared.name
+        for declared, given in _pairs(graph, calls)
+        if isinstance(declared, DimVar)
+    }
 
 
 def _meant(graph: Graph, calls: Sequence[Node], name: str) -> dict[Dim, None]:
     """Return what a dimension of a model is in the pipeline, at its calls."""
-    found: dict[Dim, None] = {}
+    return {
+        given: None
+        for declared, given in _pairs(graph, calls)
+        if isinstance(declared, DimVar) and declared.name == name
+    }
+
+
+def _pairs(graph: Graph, calls: Sequence[Node]) -> Iterator[tuple[Dim, Dim]]:
+    """Yield each dimension that a model declares of its inputs, with what it is at a call."""
     for call in calls:
         params = _model_of(graph, call).signature.params
         for field, value in zip(params, call.inputs, strict=True):
-            pairs = zip(type_dims(field.type), type_dims(value.type), strict=False)
-            for declared, given in pairs:
-                if isinstance(declared, DimVar) and declared.name == name:
-                    found[given] = None
-    return found
+            yield from zip(type_dims(field.type), type_dims(value.type), strict=False)
 
 
 def _unheld(

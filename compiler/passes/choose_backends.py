@@ -3,11 +3,13 @@
     y = route(text)   text: string   backend tensorrt   becomes   backend onnx
 
 TensorRT builds an engine of a whole segment or of nothing: what it takes is known by the ops and
-dtypes in it (`engine_ops.py`), before any builder is there.
+dtypes in it (`engine_ops.py`), before any builder is there. Bytes become floats where they come in
+(`engine_bytes.py`).
 """
 
 from dataclasses import replace
 
+from ..engine_bytes import floats_for_bytes
 from ..engine_ops import refusal
 from ..graph import Graph, ModelCall, Node, Region, Settings
 from ..graph_pass import Declined, Pass, PassContext, PassResult, Phase
@@ -17,23 +19,27 @@ from ..stage_settings import backend_of, members_of
 
 def run(graph: Graph, context: PassContext) -> PassResult:
     declined: list[Declined] = []
-    settings = graph.settings
+    settings, models = graph.settings, {model.name: model for model in graph.models}
     for node in _model_calls(graph.body):
         kind = node.kind
         if not isinstance(kind, ModelCall) or backend_of(graph, node) not in ENGINES:
             continue
-        model, backend = graph.model(kind.model), backend_of(graph, node)
+        model, backend = models[kind.model], backend_of(graph, node)
         if model.content is None:
             continue
-        reason = refusal(context.models.proto(model.content), model.signature, backend)
-        if reason is None:
-            continue
-        settings = _stays(settings, (node.stage, *members_of(graph, node)), reason)
-        text = f"`{node.stage}` stays on ONNX Runtime: {reason}"
-        declined.append(Declined(node.stage, text, node.span))
-    if not declined:
+        proto = context.models.proto(model.content)
+        reason = refusal(proto, model.signature, backend)
+        fit = floats_for_bytes(proto) if reason is None else reason
+        if isinstance(fit, str):
+            settings = _stays(settings, (node.stage, *members_of(graph, node)), fit)
+            text = f"`{node.stage}` stays on ONNX Runtime: {fit}"
+            declined.append(Declined(node.stage, text, node.span))
+        elif fit is not proto:
+            models[model.name] = replace(model, content=context.models.blob(fit))
+    new = tuple(models.values())
+    if not declined and new == graph.models:
         return PassResult(graph, False)
-    return PassResult(replace(graph, settings=settings), True, tuple(declined))
+    return PassResult(replace(graph, settings=settings, models=new), True, tuple(declined))
 
 
 def _stays(settings: Settings, stages: tuple[str, ...], reason: str) -> Settings:

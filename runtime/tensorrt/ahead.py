@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ...compiler.plan import ENGINES, ModelSegment, Plan
+from ..load_error import LoadError
 from .build import Request
 from .cache import EngineCache, Entry, key_of
 from .driver import Gpu, find_gpu
@@ -49,4 +50,7 @@ def engine_segments(plan: Plan) -> list[ModelSegment]:
 
 def _where(segment: ModelSegment) -> tuple[Package, Gpu | None]:
     number = segment.device.partition(":")[2]
-    return open_package(segment.backend), find_gpu(int(number or 0))
+    try:
+        return open_package(segment.backend), find_gpu(int(number or 0))
+    except LoadError as error:
+        raise Request.of(segment).placed(error) from error

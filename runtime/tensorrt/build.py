@@ -37,9 +37,14 @@ class Request:
         place = str(segment.place)
         return Request(segment.name, place, segment.model, segment.ranges, settings)
 
+    def placed(self, error: LoadError) -> LoadError:
+        """Return an error with the stage and its place in front."""
+        message = f"stage `{self.stage}`, {self.place}: {error.message}"
+        return LoadError(error.code, message, error.help)
+
     def refused(self, why: str, help: str | None = None) -> LoadError:
         """Return the error of an engine that cannot be had, with stage and place."""
-        return LoadError(NO_ENGINE, f"stage `{self.stage}`, {self.place}: {why}", help)
+        return self.placed(LoadError(NO_ENGINE, why, help))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,20 +26,21 @@ def engine_backend(name: str) -> Backend:
 
     def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading) -> ModelStage:
         del share  # nothing of it runs on the processor
-        place = f"stage `{segment.name}`, {segment.place}"
+        request = Request.of(segment)
         if not segment.device.startswith("gpu"):
-            message = f"{place}: `{name}` runs models on GPUs, and this one is on {segment.device}"
+            message = f"`{name}` runs models on GPUs, and this one is on {segment.device}"
             help = "add `device = gpu(0)` to the stage's settings"
-            raise LoadError(NO_DEVICE, message, help)
+            raise request.placed(LoadError(NO_DEVICE, message, help))
         try:
             package = open_package(name)
-            gpu = _gpu(package, segment, Request.of(segment))
+            gpu = _gpu(package, segment.device)
             device = loading.device(segment.device)
         except LoadError as error:
-            raise LoadError(error.code, f"{place}: {error.message}", error.help) from error
+            raise request.placed(error) from error
+        check_features(package, request)
 
         def session() -> EngineSession:
-            request, content = Request.of(segment), loading.blobs[segment.model]
+            content = loading.blobs[segment.model]
             entry = take_engine(package, content, request, gpu, loading.engines)
             engine = Engine(package, entry.engine, request, gpu)
             return EngineSession(engine, device, segment.ranges, segment.output_names)
@@ -52,11 +53,10 @@ def engine_backend(name: str) -> Backend:
     return Backend(open_model, ("onnx",))
 
 
-def _gpu(package: Package, segment: ModelSegment, request: Request) -> Gpu:
-    check_features(package, request)
-    gpu = find_gpu(int(segment.device.partition(":")[2] or 0))
+def _gpu(package: Package, device: str) -> Gpu:
+    gpu = find_gpu(int(device.partition(":")[2] or 0))
     if gpu is None:
-        message = f"{package.title} runs on {segment.device}, and CUDA's driver finds no such GPU"
+        message = f"{package.title} runs on {device}, and CUDA's driver finds no such GPU"
         raise LoadError(NO_DEVICE, message, f"run it where there is one, {OTHERWISE}")
     return gpu
 

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from ..dsl.nearest import nearest
-from . import _files
+from . import _engines, _files
 from .command import Command, Exit, UsageError
 from .console import Console
 
@@ -30,6 +30,7 @@ def _arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds")
     parser.add_argument("--profile", metavar="FILE", help="figures that decide where rows meet")
+    _engines.add_argument(parser, "tell what is in the engines that were built into it")
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
@@ -49,7 +50,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     elif arguments.stage is not None:
         console.print(explain(plan, arguments.stage))
     else:
-        console.print(explain(plan) + _threads(plan))
+        console.print(explain(plan) + _threads(plan) + _engines.told(plan, arguments))
     return Exit.GOOD
 
 

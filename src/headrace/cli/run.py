@@ -10,7 +10,7 @@ from errno import EADDRINUSE
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import _files, _limits, _observing, _permissions, _serving, _triton
+from . import _engines, _files, _limits, _observing, _permissions, _serving, _triton
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
@@ -116,6 +116,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tensorrt", action="store_true", help="let TensorRT run what the plan puts on a GPU"
     )
+    _engines.add_argument(parser, "keep engines of TensorRT there, to build them once")
     parser.add_argument(
         "--grpc-carrier",
         choices=("auto", "pygrpc-native", "grpcio"),
@@ -220,7 +221,9 @@ def _raise_open_files() -> None:
 def _settings(arguments: Namespace) -> "EngineConfig":
     from ..runtime.engine import EngineConfig
 
-    settings = EngineConfig(workers=arguments.workers, tensorrt=arguments.tensorrt)
+    settings = EngineConfig(
+        workers=arguments.workers, tensorrt=arguments.tensorrt, engines=_engines.folder(arguments)
+    )
     return _limits.with_limits(settings, arguments)
 
 
