@@ -15,7 +15,6 @@ from .choose_schedule import schedule_name
 from .graph import FunctionCall, Graph, ModelCall, OpCall, Region, Settings, StageSettings
 from .policies import Sequencing
 from .schedule_engine import read_sizes
-from .schedule_padding import refuse_on_devices
 from .schedule_places import refuse_spread, refuse_with_places
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
 from .schedule_service import Stage, read_resources
@@ -104,9 +103,8 @@ def resolve_schedule(
     unplaceable += refuse_spread(of_stage, settings, kept=graph.idle is not None)
     needs = {name: one.service.resources for name, one in settings}
     resources = section.take("resources", lambda s: _resources(s, needs, section.diagnostics))
-    refused = refuse_on_devices(of_stage, settings, stages, device)
     sizes, missized = read_sizes(of_stage, graph)
-    diagnostics = [*section.finish(), *names.finish(), *refused, *unplaceable, *missized]
+    diagnostics = [*section.finish(), *names.finish(), *unplaceable, *missized]
     return Settings(
         name=schedule_name(schedule),
         stages=tuple(settings),

@@ -4,17 +4,15 @@ Only a model that declares `pads L` may have its rows padded: without the declar
 would change results.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Set
 from functools import partial
 
 from ..dsl import ast
-from ..dsl.diagnostic import Diagnostic, Label
 from ..dsl.nearest import nearest
 from ..dsl.types import DimVar, OptionalType, TensorType
 from . import schedule_values as read
-from .graph import FunctionDef, ModelDef, StageSettings
+from .graph import FunctionDef, ModelDef
 from .policies import Padding
-from .schedule_service import Stage
 from .schedule_values import Mistake, Section
 
 
@@ -30,34 +28,6 @@ def read_padding(
     bucket = section.take("bucket", partial(_bucket, dim=dim))
     waste = section.take("waste", _waste)
     return Padding(dim, bucket, waste) if dim is not None else None
-
-
-def refuse_on_devices(
-    written: Sequence[ast.Setting],
-    settings: Sequence[tuple[str, StageSettings]],
-    stages: Mapping[str, Stage],
-    device: str | None,
-) -> list[Diagnostic]:
-    """Report padding of models in a device's memory, where nothing can fill rows up."""
-    padded = {
-        name
-        for name, one in settings
-        if (one.device or device or "cpu") != "cpu"
-        and not stages[name].is_python
-        and one.batching is not None
-        and one.batching.padding
-    }
-    message = "`pad` is not served yet but on `cpu`: rows in a device's memory are not filled up"
-    return [
-        Diagnostic(
-            "HR404",
-            message,
-            Label(one.key.span),
-            help="let the stage run on `cpu`, or leave out `pad`",
-        )
-        for one in written
-        if one.key.text in padded
-    ]
 
 
 def _dim(setting: ast.Setting, name: str, runs: ModelDef | FunctionDef | None) -> DimVar:

@@ -114,7 +114,6 @@ def _verify_needs(segment: Segment, totals: dict[str, int]) -> None:
 
 def _verify_pads(what: str, segment: ModelSegment | PythonSegment) -> None:
     params = segment.signature.params
-    on_host = isinstance(segment, PythonSegment) or segment.device != "sim"
     axes = segment.input_axes if isinstance(segment, ModelSegment) else (0,) * len(params)
     stacks = isinstance(segment, ModelSegment) or segment.batched
     for pads in segment.pads:
@@ -128,7 +127,7 @@ def _verify_pads(what: str, segment: ModelSegment | PythonSegment) -> None:
         return
     padding = segment.batching.padding
     declared = any(pads.dim == padding.dim for pads in segment.pads)
-    require(declared and on_host, f"{what} pads what must not be")
+    require(declared, f"{what} pads what must not be")
     require(padding.bucket is None or padding.bucket >= 1, f"{what} has buckets of no size")
     require(padding.waste is None or 0 <= padding.waste < 1, f"{what} wastes no share")
 

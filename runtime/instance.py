@@ -6,6 +6,7 @@ that run together. What another library than ONNX Runtime gives is held to the s
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..stdlib.op import Array
 from .devices.device import Device, DeviceError, ResidencyError, Stream, View
 from .devices.host import HostDevice
 from .metrics import StageCell
-from .padding import Padder
+from .padding import OnDevice, Padder
 from .rows import Constant, Rows, Value, as_array
 from .session import DeviceSession, Session, SessionFor, encoded, gives_bytes, hold, said
 from .shapes import Bindings, bind, evaluate, failed
@@ -43,6 +44,7 @@ class ModelStage:
         self._reason: Callable[[Exception], str] = getattr(session, "reason", said)
         self._on_device = cast("DeviceSession", session)  # used where it has streams only
         self._streams = None if isinstance(device, HostDevice) else self._on_device.streams()
+        self._device = device
         self._bytes = any(map(gives_bytes, segment.signature.results))
         self._held = segment.backend not in ON_DEVICES  # to its signature
         limit = segment.batching.maximum if segment.batching is not None else segment.group
@@ -111,17 +113,17 @@ class ModelStage:
 
     def execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         """Run once for all rows; raises StageError when the model fails or miscounts."""
-        if self._padder is not None:
-            return self._padder.run(self._execute, columns, count)
-        return self._execute(columns, count)
-
-    def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         if self._streams is not None:
             stream = self._streams.lend()
             try:
                 return self._execute_on_device(columns, count, stream)
             finally:
                 self._streams.give_back(stream)
+        if self._padder is not None:
+            return self._padder.run(self._execute, columns, count)
+        return self._execute(columns, count)
+
+    def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         feeds: dict[str, Array] = {}
         told = self._segment.told  # by one column more
         for (name, axis, dtype, optional), column in zip(self._inputs, columns, strict=not told):
@@ -186,14 +188,22 @@ class ModelStage:
         )
 
     def _execute_on_device(self, columns: Sequence[Rows], count: int, stream: Stream) -> list[Rows]:
+        run = partial(self._run_on_device, stream=stream)
+        try:
+            if self._padder is not None:
+                space = OnDevice(self._device, self.name, stream)
+                return self._padder.run(run, columns, count, space)
+            return run(columns, count)
+        except DeviceError as error:
+            raise StageError(str(error)) from error
+
+    def _run_on_device(self, columns: Sequence[Rows], count: int, stream: Stream) -> list[Rows]:
         try:
             feeds = self._views(columns, stream)
             outputs = self._on_device.run_on_device(
                 feeds, self._shapes(feeds, count), self.name, stream
             )
-        except DeviceError as error:
-            raise StageError(str(error)) from error
-        except (StageError, ResidencyError):
+        except (StageError, DeviceError, ResidencyError):
             raise
         except Exception as error:
             raise StageError(f"the model failed: {self._reason(error)}") from error
@@ -272,6 +282,9 @@ class ModelStage:
             if value.__class__ is np.ndarray and axis is not None and size is None:
                 parts.append(value.shape)  # type: ignore[union-attr] by its class, which is quicker
             elif isinstance(value, View):
+                if padder is not None and size is not None and axis is not None:
+                    parts.append(padder.shape(index, value.shape, size))
+                    continue
                 parts.append(value.shape if axis is not None else id(value))
             elif value is None:
                 parts.append(None)

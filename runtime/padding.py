@@ -1,12 +1,13 @@
 """Rows of different size as one batch: filled up at the end, and what comes out is cut back.
 
 Only for a model that declares that this changes no result (`pads`). Rows meet whose size is equal
-in units of the bucket; each becomes as large as the largest of its batch.
+in units of the bucket; each becomes as large as the largest of its batch. Values on a device are
+filled up and cut back there.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from ..dsl.linear import variables
 from ..dsl.types import Dim, OptionalType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array, Literal
+from .devices.device import Device, Stream, View
 from .gather import gather
 from .metrics import StageCell
-from .rows import Rows, Value, as_array
+from .rows import Rows, Tensor, Value, as_array
 from .shapes import Bindings, bind, evaluate
 from .stage import Part, StageError, classes
 
@@ -51,7 +53,7 @@ class Padder:
         for index, axes, _, dtype in self._inputs:
             value = columns[index].item(row)
             if value is not None:
-                shape = as_array(value, dtype).shape
+                shape = _shape(value, dtype)
                 found.update(shape[axis] if axis < len(shape) else -1 for axis in axes)
         return next(iter(found)) if len(found) == 1 and min(found) >= 0 else None
 
@@ -79,12 +81,14 @@ class Padder:
         execute: Callable[[Sequence[Rows], int], list[Rows]],
         columns: Sequence[Rows],
         count: int,
+        space: "Space | None" = None,
     ) -> list[Rows]:
         """Run rows of one key in one execution, each as large as the largest."""
         sizes = self.sizes(columns, count) if count > 1 else []
         if not sizes:
             return execute(columns, count)
-        return self.cut(execute(self.fill(columns, sizes), count), columns, sizes)
+        filled = self.fill(columns, sizes, space or HOST)
+        return self.cut(execute(filled, count), columns, sizes, space or HOST)
 
     def shape(self, index: int, shape: tuple[int, ...], size: int) -> Hashable:
         """Return what the rows of a batch have in common of the shape of input `index`."""
@@ -121,17 +125,25 @@ class Padder:
         known = [size for size in sizes if size is not None]
         return known if len(known) == count and len(set(known)) > 1 else []
 
-    def fill(self, columns: Sequence[Rows], sizes: Sequence[int]) -> list[Rows]:
+    def fill(self, columns: Sequence[Rows], sizes: Sequence[int], space: "Space") -> list[Rows]:
         """Return the columns with every row as large as the largest."""
         filled, largest = list(columns), max(sizes)
         for index, axes, value, dtype in self._inputs:
             items = columns[index].items()
             if items[0] is not None:
-                filled[index] = Rows.stacked(_filled(items, axes, largest, value, dtype))
+                shape = tuple(
+                    largest if axis in axes else size
+                    for axis, size in enumerate(_shape(items[0], dtype))
+                )
+                filled[index] = Rows.stacked(space.fill_up(items, shape, value, dtype))
         return filled
 
     def cut(
-        self, results: Sequence[Rows], given: Sequence[Rows], sizes: Sequence[int]
+        self,
+        results: Sequence[Rows],
+        given: Sequence[Rows],
+        sizes: Sequence[int],
+        space: "Space",
     ) -> list[Rows]:
         """Return results with each row as large as it is alone; `given` are the rows as they were.
 
@@ -144,7 +156,7 @@ class Padder:
                 cut.append(column)
                 continue
             cut.append(
-                Rows.of([_cut(column.item(row), axes, one) for row, one in enumerate(known)])
+                Rows.of([_cut(column.item(row), axes, one, space) for row, one in enumerate(known)])
             )
         return cut
 
@@ -154,7 +166,7 @@ class Padder:
             for kind, column in zip(self._params, given, strict=False):  # and whom it serves
                 value = column.item(row)
                 if value is not None and kind is not None:
-                    bind(kind.dims, as_array(value).shape, bindings)
+                    bind(kind.dims, _shape(value), bindings)
         return bindings
 
 
@@ -174,30 +186,89 @@ def _inputs(
     ]
 
 
-def _filled(
-    items: Sequence[Value],
-    axes: Sequence[int],
-    largest: int,
-    value: Literal,
-    dtype: "np.dtype[Any]",  # Any: of any scalar
-) -> Array:
-    arrays = [as_array(item, dtype) for item in items]
-    shape = [largest if axis in axes else size for axis, size in enumerate(arrays[0].shape)]
-    filled: Array = np.full((len(arrays), *shape), value, arrays[0].dtype)
-    for row, array in enumerate(arrays):
-        filled[(row, *map(slice, array.shape))] = array
-    return filled
+class Space(Protocol):
+    """Where rows lie that are filled up and cut back."""
+
+    # Any: of any scalar
+    def fill_up(
+        self,
+        items: Sequence[Value],
+        shape: tuple[int, ...],
+        value: Literal,
+        dtype: "np.dtype[Any]",
+    ) -> Tensor:
+        """Stack items, each filled up to a shape."""
+        ...
+
+    def cut(self, item: Value, shape: tuple[int, ...]) -> Value:
+        """Return what lies at the beginning of each axis."""
+        ...
 
 
-def _cut(item: Value, axes: Sequence[tuple[int, Dim]], known: Bindings) -> Value:
-    array = cast("Array", item)  # padding is not for devices whose memory is not at hand
-    where = [slice(None)] * array.ndim
+class Host:
+    """Arrays."""
+
+    # Any: of any scalar
+    def fill_up(
+        self,
+        items: Sequence[Value],
+        shape: tuple[int, ...],
+        value: Literal,
+        dtype: "np.dtype[Any]",
+    ) -> Tensor:
+        arrays = [as_array(item, dtype) for item in items]
+        filled: Array = np.full((len(arrays), *shape), value, arrays[0].dtype)
+        for row, array in enumerate(arrays):
+            filled[(row, *map(slice, array.shape))] = array
+        return filled
+
+    def cut(self, item: Value, shape: tuple[int, ...]) -> Value:
+        return cast("Array", item)[tuple(map(slice, shape))]
+
+
+HOST: Final = Host()
+
+
+class OnDevice:
+    """Views of one device, in the order of a stage's stream."""
+
+    def __init__(self, device: Device, stage: str, stream: Stream) -> None:
+        self._device, self._stage, self._stream = device, stage, stream
+
+    # Any: of any scalar
+    def fill_up(
+        self,
+        items: Sequence[Value],
+        shape: tuple[int, ...],
+        value: Literal,
+        dtype: "np.dtype[Any]",
+    ) -> Tensor:
+        del dtype  # views have their own
+        views = [_view(item, self._device) for item in items]
+        return self._device.fill_up(views, shape, value, self._stage, self._stream)
+
+    def cut(self, item: Value, shape: tuple[int, ...]) -> Value:
+        return self._device.cut(_view(item, self._device), shape, self._stage, self._stream)
+
+
+def _view(item: Value, device: Device) -> View:
+    if not isinstance(item, View):
+        raise StageError(f"a row is in the host's memory, and the model runs on {device.name}")
+    return item
+
+
+def _cut(item: Value, axes: Sequence[tuple[int, Dim]], known: Bindings, space: Space) -> Value:
+    shape = list(_shape(item))
     for axis, dim in axes:
         size = evaluate(dim, known)
-        if size is None or size > array.shape[axis]:
-            raise StageError(f"the model gave {array.shape[axis]} of `{dim}`, and a row has {size}")
-        where[axis] = slice(size)
-    return array[tuple(where)]
+        if size is None or size > shape[axis]:
+            raise StageError(f"the model gave {shape[axis]} of `{dim}`, and a row has {size}")
+        shape[axis] = size
+    return space.cut(item, tuple(shape))
+
+
+def _shape(item: Value, dtype: "np.dtype[Any] | None" = None) -> tuple[int, ...]:  # Any: as above
+    return item.shape if isinstance(item, View) else as_array(item, dtype).shape
 
 
 def _tensor(kind: Type) -> TensorType | None:

@@ -116,22 +116,21 @@ L, K = DimVar("L"), DimVar("K", 7)
 
 
 @pytest.mark.parametrize(
-    ("fill", "padding", "device"),
+    ("fill", "padding"),
     [
-        ((0,), Padding(L, 8, 0.2), "cpu"),
-        ((0, None), Padding(L, 8, 0.2), "cpu"),
-        ((0, 0), Padding(K, 8, 0.2), "cpu"),
-        ((0, 0), Padding(L, 0, 0.2), "cpu"),
-        ((0, 0), Padding(L, 8, 1.0), "cpu"),
-        ((0, 0), Padding(L, 8, 0.2), "sim"),
+        ((0,), Padding(L, 8, 0.2)),
+        ((0, None), Padding(L, 8, 0.2)),
+        ((0, 0), Padding(K, 8, 0.2)),
+        ((0, 0), Padding(L, 0, 0.2)),
+        ((0, 0), Padding(L, 8, 1.0)),
     ],
 )
 def test_a_plan_that_pads_what_it_must_not_is_refused(
-    plan: Plan, fill: tuple[Literal, ...], padding: Padding, device: str
+    plan: Plan, fill: tuple[Literal, ...], padding: Padding
 ) -> None:
     batching = Batching(4, 0.0, (), padding)
     verify_plan(with_segment(plan, batching=Batching(4, 0.0, (), Padding(L, 8, 0.2))))
-    altered = with_segment(plan, pads=(Pads(L, fill),), batching=batching, device=device)
+    altered = with_segment(plan, pads=(Pads(L, fill),), batching=batching)
     with pytest.raises(Malformed, match="segment 'mean'"):
         verify_plan(altered)
 

@@ -139,14 +139,6 @@ CASES = [
     ("padded { batch { max = 2, waste = 0.2 } }", "HR403", "waste", "add `pad = L`"),
     ("padded { batch { max = 2, bucket = L / 8 } }", "HR403", "bucket", "add `pad = L`"),
     ("many { batch { max = 2, pad = L } }", "HR403", "pad", None),
-    (
-        "padded { batch { max = 2, pad = L }, device = sim }",
-        *("HR404", "padded", "let the stage run on `cpu`, or leave out `pad`"),
-    ),
-    (
-        "padded { batch { max = 2, pad = L } }\ndevice = gpu(0)",
-        *("HR404", "padded", "let the stage run on `cpu`, or leave out `pad`"),
-    ),
     # values of another kind
     ("read { batch { max = 2ms } }", "HR405", "2ms", None),
     ("read { batch { max = 2.5 } }", "HR405", "2.5", None),
