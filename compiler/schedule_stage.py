@@ -4,6 +4,7 @@ A key that the stage would not heed is refused; the cure is said where there is 
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ..dsl import ast
 from ..dsl.diagnostic import Diagnostic
@@ -36,6 +37,7 @@ STAGE_KEYS = Keys(
     ),
 )
 BATCH_KEYS = Keys("`batch`", OF_BATCH)
+_TENSORS: Final = {"f16": Precision.FP16, "i8": Precision.INT8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,10 @@ def _precision(setting: ast.Setting, stage: Stage) -> Precision:
     if stage.kind != ONNX:
         message = f"`precision` has no effect on `{stage.name}`: only ONNX models are rewritten"
         raise Mistake("HR403", message, setting.key.span, "has no effect")
+    expr = read.value(setting)
+    if isinstance(expr, ast.Name) and (meant := _TENSORS.get(expr.text)) is not None:
+        message = f"`precision` is a form of a model, and `{expr.text}` one of tensors"
+        raise Mistake("HR405", message, expr.span, help=f"did you mean `{meant.value}`?")
     return Precision(read.word(*(one.value for one in Precision))(setting))
 
 

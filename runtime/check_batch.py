@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from time import perf_counter
 from typing import Final, TypeAlias, cast
 
 import numpy as np
@@ -27,10 +26,9 @@ from ..compiler.plan import (
     Segment,
 )
 from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
-from .inline import Inline
+from .given_rows import Keep, observe
 from .load import Stages
-from .metrics import StageCell, Tally
-from .prepared import Prepared
+from .metrics import StageCell
 from .rows import Rows, Value, as_array
 from .stage import Stage, StageError
 from .stand_ins import stand_ins
@@ -99,7 +97,7 @@ def check_batch(
     try:
         given: dict[int, list[list[Value]]] = {}
         for name, inputs in samples.items():
-            _record(plan, stages, name, inputs, given)
+            observe(plan, stages, name, [inputs], _keeping(given))
         found: list[Finding] = []
         for number, (index, one, pads) in enumerate(wanted):
             if progress is not None:
@@ -131,40 +129,15 @@ def _filling(segment: Model, pads: Pads | None) -> Model:
     return replace(segment, batching=Batching(_MOST, 0.0, (), padding))
 
 
-def _record(
-    plan: Plan,
-    stages: Stages,
-    name: str,
-    inputs: Mapping[str, object],
-    given: dict[int, list[list[Value]]],
-) -> None:
-    """Run a request, the first of its sequence; keep the rows that come to each model."""
-    pipeline = plan.pipeline(name)
-    observed = [cast("Stage", _Observed(stage, given)) for stage in stages.all]
-    prepared = Prepared(pipeline, 0, observed, stages.transfer, told=stages.told)
-    block, presenters = prepared.wanted(None)
-    inline = Inline(prepared, Tally(1, len(observed)), perf_counter, None)
-    flow = prepared.start_first(prepared.accept(inputs), block)
-    if not pipeline.stream:
-        inline.finish(flow)
-        return
-    for _ in inline.emitted(flow, presenters):
-        pass
+def _keeping(given: dict[int, list[list[Value]]]) -> Keep:
+    """Return what keeps the rows that come to each stage, by its number."""
 
-
-class _Observed:
-    """A stage that keeps the rows that it is given, by its number."""
-
-    def __init__(self, stage: Stage, given: dict[int, list[list[Value]]]) -> None:
-        self.name, self.index, self.policy = stage.name, stage.index, stage.policy
-        self.run_together, self.split = stage.run_together, stage.split
-        self._stage, self._given = stage, given
-
-    def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
-        kept = self._given.setdefault(self.index, [])
+    def keep(index: int, columns: Sequence[Rows], count: int) -> None:
+        kept = given.setdefault(index, [])
         for row in range(min(count, _MOST - len(kept))):
             kept.append([column.item(row) for column in columns])
-        return self._stage.run(columns, count, cell)
+
+    return keep
 
 
 class _Comparison:

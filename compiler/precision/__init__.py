@@ -4,5 +4,6 @@ In order of control flow: `rewrite` goes through the graphs of a source before a
 `choose` says how each model is rewritten, or why it cannot be, by what there is to calibrate with
 (`calibration`, whose file `calibration_file` writes and reads). `with_onnxruntime` is all that
 needs a library: it readies a model, watches the ranges of its tensors, quantises it, runs it;
-`halve` makes floats of two bytes, by what `kept` says of ops. `report` compares, and tells.
+`halve` makes floats of two bytes, by what `kept` says of ops, in `opsets` that have them. `report`
+compares, and tells.
 """

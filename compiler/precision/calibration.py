@@ -53,6 +53,9 @@ class Calibration:
         return next(same, None)
 
 
+NOTHING = Calibration()
+
+
 @dataclass(frozen=True, slots=True)
 class Calibrating:
     """What a compilation may calibrate with: what was `found` before, else the rows of `record`.
@@ -60,7 +63,7 @@ class Calibrating:
     With `tolerance` it is a mistake when a result is off by more than that share of the largest.
     """
 
-    found: Calibration = Calibration()
+    found: Calibration = NOTHING
     record: Recorder | None = None
     tolerance: float | None = None
 

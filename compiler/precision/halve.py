@@ -9,7 +9,7 @@ positions are counted in it. Branches and loops stay in f32 at their borders, an
 in the same way inside.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -322,7 +322,7 @@ def _types(model: onnx.ModelProto) -> dict[str, int]:
     return found
 
 
-def _formal(formals: "list[onnx.defs.OpSchema.FormalParameter]", place: int) -> str:
+def _formal(formals: "Sequence[onnx.defs.OpSchema.FormalParameter]", place: int) -> str:
     """Return the schema's type of an input or output; the last may stand for any number."""
     return formals[min(place, len(formals) - 1)].type_str if formals else ""
 

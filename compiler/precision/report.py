@@ -13,7 +13,7 @@ from ..policy_text import size_text
 Results: TypeAlias = Sequence[Array]
 """What a model gives for one row."""
 
-_MOST_KEPT = 4
+_MOST_KEPT = 2
 """So many nodes that stayed in f32 are named one by one."""
 
 

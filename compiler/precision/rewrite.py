@@ -20,16 +20,13 @@ import onnx
 from ...dsl import ast
 from ...stdlib.op import Decline
 from ..graph import Blob, Graph, ModelDef
-from ..onnx_opset import raised
 from ..onnx_store import OnnxStore
 from . import with_onnxruntime as library
 from .calibration import Calibrated, Calibrating, Calibration, Range, Row
 from .choose import Job, jobs_of, method_of, methods_by
 from .halve import halved, weights_halved
+from .opsets import BFLOAT16, MOST_IN_BFLOAT16, at_least
 from .report import Figures, Kept, Method, Precision, Rewritten, compare
-
-_NEW_IN = {Precision.BF16: 22}
-"""The opset since which most ops take it, where that is a new one."""
 
 _IN_F32 = "on a processor it is no quicker: ONNX Runtime casts each value back to f32"
 
@@ -118,7 +115,7 @@ class _Rewriting:
                 f"`{job.stage}` needs samples to be int8: it has convolutions, or a GPU runs it"
                 if not self._calibrating.found.models
                 else f"the calibration has nothing of `{job.stage}` as it is now",
-                "`headrace compile FILE.pipe --calibrate SAMPLES`, or write a `test` that gets there",
+                "`headrace compile FILE.pipe --calibrate SAMPLES`, or write a `test` that runs it",
             )
         new, ranges, kept = _made(job, method, proto, basis)
         figures, rows = _compared(job, method, proto, new, basis)
@@ -169,7 +166,7 @@ def _made(
         case Method.DYNAMIC:
             return library.quantised_at_run(library.readied(proto)), (), ()
         case Method.WEIGHTS:
-            return weights_halved(proto, job.precision), (), ()
+            return weights_halved(at_least(proto, BFLOAT16), job.precision), (), ()
         case Method.HALF:
             proto = _newer(proto, job.precision)
             ranges = basis.found.ranges if basis.found else ()
@@ -210,8 +207,10 @@ def _closed(proto: onnx.ModelProto, model: ModelDef) -> onnx.ModelProto:
 
 
 def _newer(proto: onnx.ModelProto, precision: Precision) -> onnx.ModelProto:
-    """Return the model in an opset in which its ops take the precision, where it can be."""
-    try:
-        return raised(proto, _NEW_IN[precision]) if precision in _NEW_IN else proto
-    except Decline:
+    """Return the model in an opset in which its ops take the precision, as far as it can be."""
+    if precision is not Precision.BF16:
         return proto
+    try:
+        return at_least(proto, MOST_IN_BFLOAT16)
+    except Decline:
+        return at_least(proto, BFLOAT16)

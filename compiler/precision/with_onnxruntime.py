@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, shape_inference, version_converter
+from onnx import TensorProto, helper, shape_inference
 
 from ...dsl.diagnostic import Refusal
 from ...stdlib.op import Array, Decline
 from ..onnx_names import all_nodes, tensor_names, unused
-from ..onnx_opset import default_opset, raised
 from .calibration import Range, Row
+from .opsets import PER_CHANNEL, at_least
 
 PRODUCTS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """What is quantised where ranges are known. More is no quicker on a processor, and further off."""
@@ -26,13 +26,10 @@ PRODUCTS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 WEIGHTED: Final = ("Gemm", "MatMul", "LSTM")
 """What is quantised where the ranges of each run are taken as it comes."""
 
-_PER_AXIS: Final = 13
-"""The opset since which a scale may be of each channel."""
-
 
 def readied(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model as it is to be quantised: literals folded, normalisation inside of convolutions,
-    in an opset that has scales for channels, each node with a name. Raises Decline."""
+    """Return a model as it is to be quantised: literals folded, normalisation inside of
+    convolutions, an opset that has scales for channels, names for nodes. Raises Decline."""
     library = _library()
     options = _options(library)
     options.graph_optimization_level = library.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -45,7 +42,7 @@ def readied(model: onnx.ModelProto) -> onnx.ModelProto:
     kept = [one for one in new.opset_import if one.domain in used]
     del new.opset_import[:]
     new.opset_import.extend(kept)
-    new = _at_least(new, _PER_AXIS)
+    new = at_least(new, PER_CHANNEL)
     for number, node in enumerate(new.graph.node):
         node.name = f"{node.op_type}_{number}"
     new.producer_name, new.producer_version = "headrace", ""
@@ -77,11 +74,14 @@ def ranges(model: onnx.ModelProto, rows: Iterable[Row]) -> tuple[Range, ...]:
             low, high = np.minimum(found[:, 0], now[:, 0]), np.maximum(found[:, 1], now[:, 1])
             found = np.stack([low, high], axis=1)
     assert found is not None, "there are rows"
-    for name, (low, high) in zip(names, found, strict=True):
+    whole: list[Range] = []
+    for name, (low, high) in zip(names, found.tolist(), strict=True):
+        if low > high:  # it never had an element
+            continue
         if not (np.isfinite(low) and np.isfinite(high)):
             raise Decline(f"`{name}` is not finite on the samples: it goes from {low} to {high}")
-    pairs = zip(names, found.tolist(), strict=True)
-    return tuple(Range(name, low, high) for name, (low, high) in pairs)
+        whole.append(Range(name, low, high))
+    return tuple(whole)
 
 
 def quantised(
@@ -152,21 +152,6 @@ def _made(quantizer: Any, *wanted: str) -> onnx.ModelProto:  # Any: untyped clas
     new.producer_name, new.producer_version = "headrace", ""
     if not any(node.op_type in wanted for node in new.graph.node):
         raise Decline(f"nothing in it can be quantised: it has no {', '.join(PRODUCTS)} of its own")
-    return new
-
-
-def _at_least(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
-    """Return a model in a newer opset, with ops that mean something else there rewritten."""
-    if default_opset(model) >= opset:
-        return model
-    try:
-        new = raised(model, opset)
-    except Decline:
-        try:
-            new = version_converter.convert_version(model, opset)
-        except (RuntimeError, ValueError) as error:
-            raise Decline(f"it cannot be brought to opset {opset}: {error}") from error
-    new.ir_version = max(new.ir_version, 7)
     return new
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .compiler import plan_file
 from .compiler.plan import Plan
+from .compiler.precision.report import Rewritten
 from .dsl.diagnostic import Diagnostic
 from .dsl.read import read_source
 from .dsl.source import Source
@@ -27,28 +28,45 @@ from .runtime.repository.counts import Totals, total
 from .runtime.request import RequestError
 from .runtime.shared import Shared
 
+if TYPE_CHECKING:
+    from .calibrate import Given
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledPlan:
-    """A plan, and what is worth saying about its source although it could be made."""
+    """A plan, and what is worth saying about its source although it could be made; `rewritten` are
+    the models in another precision."""
 
     plan: Plan
     warnings: tuple[Diagnostic, ...] = ()
+    rewritten: tuple[Rewritten, ...] = ()
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Write the plan file: everything needed to run, without the sources."""
         plan_file.write(self.plan, path)
 
 
-def compile(source: "str | os.PathLike[str]", schedule: str | None = None) -> CompiledPlan:
+def compile(
+    source: "str | os.PathLike[str]",
+    schedule: str | None = None,
+    *,
+    calibrate: "Given" = None,
+    tolerance: float | None = None,
+) -> CompiledPlan:
     """Compile a `.pipe` file, or the text of one (a str with a line break in it).
 
-    `schedule` names the one that holds. Raises CompileError with all mistakes.
+    `schedule` names the one that holds. Where it asks for another precision, models are calibrated
+    with `calibrate`: a file or folder of samples, samples as values, or an earlier calibration; by
+    default with what the tests of the source give. With `tolerance` no result may be off by more
+    than that share of the largest. Raises CompileError with all mistakes.
     """
+    from .calibrate import calibrating_of
     from .compiler import compile_with_warnings
 
-    made = compile_with_warnings(_source(source), schedule=schedule)
-    return CompiledPlan(made.plan, made.warnings)
+    text = _source(source)
+    calibrating = calibrating_of(text, calibrate, tolerance)
+    made = compile_with_warnings(text, schedule=schedule, calibrating=calibrating)
+    return CompiledPlan(made.plan, made.warnings, made.rewritten)
 
 
 def load(

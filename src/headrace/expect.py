@@ -23,6 +23,7 @@ from .stdlib.catalog import load_catalog
 Value: TypeAlias = Any  # Any: numbers, text, bytes, arrays, nested lists of literals
 Calls: TypeAlias = Callable[[str], "int | None"]
 """How often a stage ran; None when there is no such stage."""
+Step: TypeAlias = ast.Stub | ast.Given | ast.Expect
 
 _OPERATORS: Final[Mapping[str, Callable[[Value, Value], Value]]] = MappingProxyType(
     {
@@ -50,6 +51,21 @@ class Unclear(Exception):
     def __init__(self, message: str, span: Span, help: str | None = None) -> None:
         self.diagnostic = Diagnostic("HR513", message, Label(span), help=help)
         super().__init__(message)
+
+
+def rounds(test: ast.Test) -> list[list[Step]]:
+    """Divide a test's steps: a `given` behind an `expect`, or of a name that the request has been
+    given already, begins the next request."""
+    rounds: list[list[Step]] = [[]]
+    for step in test.steps:
+        if isinstance(step, ast.Given) and any(
+            isinstance(one, ast.Expect)
+            or (isinstance(one, ast.Given) and one.name.text == step.name.text)
+            for one in rounds[-1]
+        ):
+            rounds.append([])
+        rounds[-1].append(step)
+    return rounds
 
 
 class Evaluator:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,13 +19,11 @@ from .dsl import ast
 from .dsl.diagnostic import Diagnostic, Label
 from .dsl.parse import parse
 from .dsl.source import Source
-from .expect import Evaluator, Unclear, Value
+from .expect import Evaluator, Step, Unclear, Value, rounds
 from .runtime.engine import Engine, EngineConfig
 from .runtime.in_sequence import first_of
 from .runtime.request import Fault, InSequence, Request
 from .stdlib.dtypes import from_numpy
-
-Step: TypeAlias = ast.Stub | ast.Given | ast.Expect
 
 _LONG = 300  # characters of a value in a message
 
@@ -90,7 +88,7 @@ def _requests(
     first = first_of(engine.plan.pipeline(test.pipeline.text))
     failures: list[Diagnostic] = []
     given: dict[str, Value] = {}
-    for number, steps in enumerate([test.steps] if kept is None else _rounds(test)):
+    for number, steps in enumerate([test.steps] if kept is None else rounds(test)):
         given |= {
             step.name.text: before.value(step.value)
             for step in steps
@@ -99,21 +97,6 @@ def _requests(
         sequence = None if kept is None else replace(first, start=number == 0)
         failures += _call(test, steps, source, engine, given, sequence)
     return failures
-
-
-def _rounds(test: ast.Test) -> list[list[Step]]:
-    """Divide a test's steps: a `given` behind an `expect`, or of a name that the request has been
-    given already, begins the next request."""
-    rounds: list[list[Step]] = [[]]
-    for step in test.steps:
-        if isinstance(step, ast.Given) and any(
-            isinstance(one, ast.Expect)
-            or (isinstance(one, ast.Given) and one.name.text == step.name.text)
-            for one in rounds[-1]
-        ):
-            rounds.append([])
-        rounds[-1].append(step)
-    return rounds
 
 
 def _call(

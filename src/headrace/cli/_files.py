@@ -11,6 +11,7 @@ from .command import UsageError
 from .console import Console
 
 if TYPE_CHECKING:
+    from ..compiler import Compiled
     from ..compiler.plan import Plan
     from ..compiler.profile import Profile
 
@@ -92,6 +93,7 @@ def plan_of(
     *,
     again: bool = False,
     fuse: bool = True,
+    target: str | None = None,
 ) -> "Plan":
     """Return the plan in a `.plan` file, or that of a `.pipe` file, compiled with a profile.
 
@@ -106,18 +108,50 @@ def plan_of(
             raise UsageError(f"`{text}` is decided; --profile is for sources")
         if not fuse:
             raise UsageError(f"`{text}` is compiled; --no-fuse is for sources")
+        if target is not None:
+            raise UsageError(f"`{text}` is compiled for its target; --target is for sources")
         from ..compiler import plan_file
 
         return plan_file.read(path)
-    from ..compiler import compile_with_warnings
+    made = compiled(path, schedule, console, profile, again=again, fuse=fuse, target=target)
+    return made.plan
 
+
+def compiled(
+    path: Path,
+    schedule: str | None,
+    console: Console,
+    profile: "Profile | None" = None,
+    *,
+    again: bool = False,
+    fuse: bool = True,
+    calibrate: str | None = None,
+    tolerance: float | None = None,
+    target: str | None = None,
+) -> "Compiled":
+    """Compile a source, for the machine of the name `target`; the rest is as of `plan_of`. Models
+    that its schedule wants in another precision are calibrated with the samples in `calibrate`,
+    else with its tests."""
+    from ..calibrate import calibrating_of
+    from ..compiler import compile_with_warnings
+    from ..compiler.target import load_target
+
+    machine = load_target(target) if target is not None else None
+    source = read(path)
+    calibrating = calibrating_of(source, calibrate, tolerance)
     with console.progress("compile") as progress:
-        compiled = compile_with_warnings(
-            read(path), schedule=schedule, optimise=fuse, progress=progress, profile=profile
+        made = compile_with_warnings(
+            source,
+            schedule=schedule,
+            optimise=fuse,
+            progress=progress,
+            profile=profile,
+            calibrating=calibrating,
+            target=machine,
         )
-    if compiled.warnings and not again:
-        console.mistakes(compiled.warnings)
-    return compiled.plan
+    if made.warnings and not again:
+        console.mistakes(made.warnings)
+    return made
 
 
 def profile_of(text: str | None) -> "Profile | None":

@@ -4,13 +4,14 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import _files, _values
+from . import _engines, _files, _values
 from ._samples import samples
 from .check import count
 from .command import Command, Exit, UsageError
 from .console import Console
 
 if TYPE_CHECKING:
+    from ..compiler import Compiled
     from ..compiler.profile import Profile
 
 
@@ -19,8 +20,14 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE.plan", help="default: beside the source")
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds")
     parser.add_argument(
+        "--target",
+        metavar="NAME",
+        help="the machine that it is for, which need not be here: orin-nano, h200, cpu-x86, ...",
+    )
+    parser.add_argument(
         "--no-fuse", action="store_true", help="leave stages as written, to see what they give"
     )
+    _engines.add_argument(parser, "build the engines that TensorRT is to run into it")
     parser.add_argument(
         "--measure", action="store_true", help="measure the models here, to decide where rows meet"
     )
@@ -35,6 +42,19 @@ def _arguments(parser: ArgumentParser) -> None:
         default=[],
         metavar="name=value",
         help="an input to measure with, as for `infer`; may be repeated",
+    )
+    parser.add_argument(
+        "--calibrate",
+        metavar="PATH",
+        help="samples for models in another precision: a file, a folder of them, or an earlier "
+        "FILE.calibration (default: what the tests of the source give)",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=_share,
+        metavar="SHARE",
+        help="fail where a result in another precision is off by more than this share of the "
+        "largest, such as 0.02",
     )
 
 
@@ -54,14 +74,19 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         profile = _files.profile_of(arguments.profile)
         if profile is not None:
             _say_where(profile, arguments.profile, console)
-    plan = _files.plan_of(
-        arguments.source,
+    made = _files.compiled(
+        source,
         arguments.schedule,
         console,
         profile,
         again=arguments.measure,
         fuse=not arguments.no_fuse,
+        calibrate=arguments.calibrate,
+        tolerance=arguments.tolerance,
+        target=arguments.target,
     )
+    _tell_precisions(made, arguments, source, console)
+    plan = made.plan
     try:
         plan_file.write(plan, target)
     except OSError as error:
@@ -72,7 +97,43 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         f"{target}: {pipelines} in {count(len(plan.segments), 'segment')}, "
         f"{size / (1 << 20):.1f} MiB, sha256 {plan_file.plan_hash(target)}"
     )
+    _engines.build(plan, arguments, console)
     return Exit.GOOD
+
+
+def _share(text: str) -> float:
+    """Read a share above 0; raises ValueError."""
+    share = float(text)
+    if not 0 < share < float("inf"):
+        raise ValueError
+    return share
+
+
+def _tell_precisions(
+    made: "Compiled", arguments: Namespace, source: Path, console: Console
+) -> None:
+    """Say what became of models in another precision, and keep what they were calibrated with."""
+    from ..calibrate import SUFFIX
+    from ..compiler.precision import calibration_file
+    from ..compiler.precision.report import describe
+
+    if not made.rewritten:
+        for option in ("calibrate", "tolerance"):
+            if getattr(arguments, option) is not None:
+                raise UsageError(
+                    f"--{option} is for models in another precision, and there are none",
+                    "a schedule says so: `read { precision = int8 }`",
+                )
+    for one in made.rewritten:
+        console.print(f"{one.stage} in {describe(one)}")
+    if arguments.calibrate is None or Path(arguments.calibrate).suffix == SUFFIX:
+        return
+    path = source.with_suffix(SUFFIX)
+    try:
+        calibration_file.write(made.calibration, path)
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
+    console.print(f"{path}: {count(len(made.calibration.models), 'model')} calibrated")
 
 
 def _measured(arguments: Namespace, console: Console) -> "Profile":
