@@ -65,6 +65,10 @@ class Kernel:
     tables: tuple[Table, ...]
     images: tuple[Image, ...] = ()
 
+    @property
+    def entries(self) -> tuple[str, ...]:
+        return (STRIDED,) if self.inner or self.tables else (FLAT, STRIDED)
+
 
 def to_bytes(kernel: Kernel) -> bytes:
     """Return the kernel as a plan's blob: equal ones have equal bytes."""

@@ -16,7 +16,8 @@ def open_kernel(segment: ModelSegment, index: int, _share: Share, loading: Loadi
         device = loading.device(segment.device)
 
         def session() -> HostSession | ResidentSession:
-            return open_session(read(loading.blobs[segment.model]), segment.input_names, device)
+            kernel = read(loading.blobs[segment.model])
+            return open_session(kernel, segment.input_names, device, loading.engines)
 
         opened = loading.shared(("kernel", segment.model, segment.device), session)
     except (LoadError, ValueError) as error:

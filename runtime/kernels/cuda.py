@@ -5,6 +5,7 @@ could not build for another GPU.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import numpy as np
 from ...compiler.kernel_file import Kernel
 from ..devices.device import Stream
 from ..devices.gpu import GpuDevice
-from .kept import kept
+from .kept import built
 from .nvrtc import OPTIONS, Nvrtc
 from .strides import Launch
 
@@ -25,15 +26,17 @@ class CudaKernel:
     """A kernel as code of one GPU: that of the plan where it has some for its architecture, else
     what NVRTC makes of the text."""
 
-    def __init__(self, kernel: Kernel, device: GpuDevice, folder: Path) -> None:
+    def __init__(self, kernel: Kernel, device: GpuDevice, folder: Path | None) -> None:
         """Raises LoadError where there is no code for the device, and none can be made."""
         self._device = device
         with device.current():
             # Any: CuPy is optional
             cupy: Any = __import__("cupy")
             architecture = f"sm_{device.cuda.Device(device.index).compute_capability}"
-            path = _code(kernel, architecture, folder)
-            self._module: Any = cupy.RawModule(path=str(path))  # Any: likewise
+            with _code(kernel, architecture, folder) as path:
+                self._module: Any = cupy.RawModule(path=str(path))  # Any: likewise
+                for entry in kernel.entries:  # loads it, while the file is there
+                    self._module.get_function(entry)
 
     def start(self, launch: Launch, addresses: Sequence[int], stream: Stream) -> None:
         """Ask for a run over arrays at these addresses, in the order of a stream."""
@@ -52,10 +55,10 @@ class CudaKernel:
         return self._device.cuda.ExternalStream(stream.pointer)
 
 
-def _code(kernel: Kernel, architecture: str, folder: Path) -> Path:
+def _code(kernel: Kernel, architecture: str, folder: Path | None) -> AbstractContextManager[Path]:
     image = next((one for one in kernel.images if one.architecture == architecture), None)
     if image is not None:
-        return kept(folder, f"image\0{image.content}", ".cubin", lambda: image.bytes)
+        return built(folder, f"image\0{image.content}", ".cubin", lambda: image.bytes)
     nvrtc = Nvrtc()
     key = "\0".join((kernel.text, architecture, nvrtc.version, *OPTIONS))
-    return kept(folder, key, ".cubin", lambda: nvrtc.build(kernel.text, architecture))
+    return built(folder, key, ".cubin", lambda: nvrtc.build(kernel.text, architecture))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ...compiler.kernel_file import Kernel
 from ..load_error import BAD_MODEL, NO_RUNTIME, LoadError
-from .kept import kept
+from .kept import built
 from .strides import Launch
 
 OPTIONS: Final = (
@@ -28,12 +28,14 @@ _SHOWN: Final = 500  # characters of what a compiler says
 class HostKernel:
     """A kernel as a library of this process; it stays loaded, for it may be running."""
 
-    def __init__(self, kernel: Kernel, folder: Path, options: Sequence[str] = OPTIONS) -> None:
+    def __init__(
+        self, kernel: Kernel, folder: Path | None = None, options: Sequence[str] = OPTIONS
+    ) -> None:
         """Raises LoadError where there is no compiler, or it does not take the text."""
         compiler = find_compiler()
         key = "\0".join((kernel.text, platform.machine(), _version(compiler), *options))
-        path = kept(folder, key, ".so", lambda: build(compiler, kernel.text, options))
-        self._library = ctypes.CDLL(str(path))
+        with built(folder, key, ".so", lambda: build(compiler, kernel.text, options)) as path:
+            self._library = ctypes.CDLL(str(path))
 
     def start(self, launch: Launch, addresses: Sequence[int]) -> None:
         """Run over arrays at these addresses, of walks and results; nothing for no elements."""

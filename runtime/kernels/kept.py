@@ -7,24 +7,30 @@ moment waits for it.
 
 import fcntl
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
 from ..load_error import NO_RUNTIME, LoadError
 
 
-def user_folder() -> Path:
-    """Return where the kernels of this user are kept."""
-    return Path.home() / ".cache" / "headrace" / "kernels"
-
-
-def kept(folder: Path, key: str, suffix: str, build: Callable[[], bytes]) -> Path:
-    """Return the file of a key (any text), which is built where it is not there.
+@contextmanager
+def built(folder: Path | None, key: str, suffix: str, build: Callable[[], bytes]) -> Iterator[Path]:
+    """Give the file of a key (any text) for the time of a `with`; it is built where it is not in
+    the folder, or there is none.
 
     Raises LoadError where the folder cannot be written, and what `build` raises.
     """
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="headrace-kernel-") as own:
+            yield _write(Path(own), "kernel", suffix, build())
+        return
+    yield kept(folder, key, suffix, build)
+
+
+def kept(folder: Path, key: str, suffix: str, build: Callable[[], bytes]) -> Path:
+    """Return the file of a key in a folder, which is built where it is not there."""
     name = sha256(key.encode()).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -33,7 +39,7 @@ def kept(folder: Path, key: str, suffix: str, build: Callable[[], bytes]) -> Pat
             found = _find(folder, name, suffix)
             return found if found is not None else _write(folder, name, suffix, build())
     except OSError as error:
-        message = f"kernels are kept in {folder}, which does not work: {error}"
+        message = f"`{folder}` keeps no kernels: {error}"
         raise LoadError(NO_RUNTIME, message, "let this user write there") from error
 
 

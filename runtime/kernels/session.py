@@ -17,7 +17,6 @@ from ..devices.streams import Streams
 from ..stage import StageError
 from .cuda import CudaKernel
 from .host import HostKernel
-from .kept import user_folder
 from .strides import Launch, Layout, contiguous, plan_launch
 
 
@@ -26,7 +25,7 @@ class HostSession:
 
     def __init__(self, kernel: Kernel, names: Sequence[str], folder: Path | None = None) -> None:
         self._kernel, self._names = kernel, names
-        self._host = HostKernel(kernel, folder or user_folder())
+        self._host = HostKernel(kernel, folder)
         self._dtypes = [to_numpy(dtype) for dtype in kernel.outputs]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
@@ -52,9 +51,8 @@ class ResidentSession:
         folder: Path | None = None,
     ) -> None:
         self._kernel, self._names, self._device = kernel, names, device
-        where = folder or user_folder()
-        self._gpu = CudaKernel(kernel, device, where) if isinstance(device, GpuDevice) else None
-        self._host = None if isinstance(device, GpuDevice) else HostKernel(kernel, where)
+        self._gpu = CudaKernel(kernel, device, folder) if isinstance(device, GpuDevice) else None
+        self._host = None if isinstance(device, GpuDevice) else HostKernel(kernel, folder)
         self._dtypes = [to_numpy(dtype) for dtype in kernel.outputs]
         self._launch = lru_cache(maxsize=64)(self._plan)
 
@@ -101,12 +99,13 @@ class ResidentSession:
 
 
 def open_session(
-    kernel: Kernel, names: Sequence[str], device: Device
+    kernel: Kernel, names: Sequence[str], device: Device, folder: Path | None
 ) -> HostSession | ResidentSession:
-    """Return the session of a kernel on a device; raises LoadError where it cannot be built."""
+    """Return the session of a kernel on a device, which is kept in a folder where there is one;
+    raises LoadError where it cannot be built."""
     if isinstance(device, ResidentDevice):
-        return ResidentSession(kernel, names, device)
-    return HostSession(kernel, names)
+        return ResidentSession(kernel, names, device, folder)
+    return HostSession(kernel, names, folder)
 
 
 def _planned(kernel: Kernel, layouts: Sequence[Layout]) -> Launch:

@@ -58,7 +58,7 @@ def plan_launch(kernel: Kernel, inputs: Sequence[Layout]) -> Launch:
                 raise ValueError(f"arrays of shapes {shapes} do not go together")
     steps = [_steps(layout, loops, len(sizes)) for layout, loops in walked]
     shape = tuple(sizes[: kernel.outer])
-    if not kernel.inner and not kernel.tables:
+    if FLAT in kernel.entries:
         wanted = contiguous(shape).strides
         if all(
             step == want or size == 1

@@ -32,9 +32,9 @@ def reference(x: Array, dtype: DType) -> Array:
     value = array(x)
     target = to_numpy(dtype)
     source = from_numpy(value.dtype)
-    if source is not None and source.is_float and dtype.is_integer:
-        return saturated(value, dtype)
     with np.errstate(all="ignore"):
+        if source is not None and source.is_float and dtype.is_integer:
+            return saturated(value, dtype)
         return value.astype(target, copy=False)
 
 
