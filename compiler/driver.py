@@ -7,10 +7,12 @@ from typing import TypeAlias
 
 from ..dsl import ast
 from ..dsl.diagnostic import CompileError, Diagnostic, Label, Severity
+from ..dsl.parse import parse
 from ..dsl.source import Source, Span
 from .budgets import check_budgets
 from .check_engines import check_engines
-from .choose_schedule import check_wanted
+from .check_target import check_target
+from .choose_schedule import check_wanted, schedule_name
 from .explain import FIRST, LAST, explain_plan
 from .explain_graph import explain_graph
 from .front import depth_reported, read_front
@@ -22,13 +24,14 @@ from .optimize import Optimized, load_passes, optimize
 from .places import place_of
 from .plan import Declined, MemoryPlan, PipelinePlan, Plan
 from .planner import Planned, plan_pipeline
-from .precision.calibration import NO_DATA, Calibrating, Calibration
+from .precision.calibration import NO_DATA, NOTHING, Calibrating, Calibration
 from .precision.report import Rewritten
 from .precision.rewrite import rewrite
 from .profile import Profile
 from .resource_totals import total_resources
 from .segments import Segments
 from .stubs import Stubs, stub_stages
+from .target import Target
 from .unseen import find_unseen
 from .verify_plan import verify_plan
 
@@ -44,7 +47,7 @@ class Compiled:
     plan: Plan
     warnings: tuple[Diagnostic, ...]
     rewritten: tuple[Rewritten, ...] = ()
-    calibration: Calibration = Calibration()
+    calibration: Calibration = NOTHING
 
 
 def compile_source(
@@ -76,9 +79,13 @@ def compile_with_warnings(
     progress: Progress | None = None,
     profile: Profile | None = None,
     calibrating: Calibrating = NO_DATA,
+    target: Target | None = None,
 ) -> Compiled:
     """Like `compile_source`, with the warnings beside the plan; `calibrating` is what models are
-    brought to another precision with."""
+    brought to another precision with, `target` the machine that the plan must fit. Where no
+    `schedule` is asked for, one of the target's name holds."""
+    if target is not None and schedule is None:
+        schedule = _schedule_for(target, source)
     front = read_front(source, schedule, need_models=True, choose=True)
     errors = [d for d in front.diagnostics if d.severity is Severity.ERROR]
     if errors:
@@ -86,7 +93,7 @@ def compile_with_warnings(
     if not front.graphs:
         raise CompileError([_no_pipeline(source)])
     check_wanted(front.schedules, schedule)
-    back = _Back(source, optimise, progress or _silent, len(front.graphs))
+    back = _Back(source, optimise, progress or _silent, len(front.graphs), target)
     done = rewrite(front.graphs, front.chosen, calibrating, back.context.models)
     for graph in done.graphs:
         with depth_reported(graph.span):
@@ -142,6 +149,13 @@ def _of_others(source: Source, pipeline: str) -> frozenset[str]:
     return frozenset(name for names in called.values() for name in names - called[pipeline])
 
 
+def _schedule_for(target: Target, source: Source) -> str | None:
+    """Return the name of a target where a schedule of the source has it."""
+    items = parse(source).items
+    names = {schedule_name(one) for one in items if isinstance(one, ast.Schedule)}
+    return target.name if target.name in names else None
+
+
 def _no_pipeline(source: Source) -> Diagnostic:
     return Diagnostic(
         "HR339",
@@ -158,7 +172,15 @@ def _silent(_done: int, _total: int, _name: str) -> None:
 class _Back:
     """Takes checked graphs one by one and gives the plan."""
 
-    def __init__(self, source: Source, optimise: bool, progress: Progress, count: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        optimise: bool,
+        progress: Progress,
+        count: int,
+        target: Target | None = None,
+    ) -> None:
+        self.target = target
         self.directory, self.progress, self.count = source.directory, progress, count
         self.passes = [one for one in load_passes() if optimise or one.phase is Phase.PLACE]
         self.placing = {one.name for one in self.passes if one.phase >= Phase.PLACE}
@@ -180,6 +202,9 @@ class _Back:
         if schedule is not None:
             self.warnings += check_budgets(schedule, memory)
             self.scheduled.append((schedule, graph.settings))
+        if self.target is not None:
+            graphs = [one.optimized.graph for one in laid_out]
+            check_target(self.target, schedule, graphs, memory)
         first = laid_out[0].planned.pipeline
         if len(lanes) > 1:
             bodies = [one.planned.pipeline.body for one in laid_out]
@@ -212,7 +237,7 @@ class _Back:
         if schedule is not None:
             check_engines(schedule, graph, optimized.graph)
         planned = plan_pipeline(optimized.graph, self.segments, self.directory)
-        self._explain(LAST, explain_plan(optimized.graph, memory, self.directory), lane)
+        self._explain(LAST, explain_plan(optimized.graph, memory, self.directory, self.target), lane)
         return _LaidOut(optimized, planned, memory, (*declined, *planned.declined))
 
     def finish(self) -> Plan:
@@ -226,6 +251,7 @@ class _Back:
             declined=tuple(self.declined),
             blobs=self.segments.blobs,
             resources=total_resources(self.scheduled),
+            target=self.target.name if self.target is not None else "",
         )
         verify_plan(plan)
         return plan

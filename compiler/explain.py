@@ -10,14 +10,16 @@ from pathlib import Path
 
 from ..dsl.diagnostic import Refusal
 from ..dsl.nearest import nearest
+from .check_target import models_on
 from .deadline_split import deadline_split
 from .explain_graph import explain_graph
 from .graph import Graph, Kind, Region, Settings, Transfer
 from .optimize import load_passes
 from .plan import MemoryPlan, Plan
 from .plan_text import copies_text, peak_text
-from .policy_text import BY_DEFAULT, describe_pipeline, describe_resources
+from .policy_text import BY_DEFAULT, describe_pipeline, describe_resources, scaled
 from .stage_settings import calls_out
+from .target import Target
 
 FIRST, LAST = "graph", "plan"
 
@@ -81,10 +83,14 @@ def _words(passes: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) -> str:
+def explain_plan(
+    graph: Graph, memory: Sequence[MemoryPlan], directory: Path, target: Target | None = None
+) -> str:
     """Return the last text of a pipeline: its placed graph, how it is served, a line that sums it
-    up, and how its deadline divides where it was measured."""
-    parts = [f"segments {len(_segments(graph.body))}", copies_text(copies_of(graph.body))]
+    up, how its deadline divides where it was measured, and what it was compiled for."""
+    mapped = target is not None and target.unified
+    copies = copies_text(copies_of(graph.body), mapped=mapped)
+    parts = [f"segments {len(_segments(graph.body))}", copies]
     parts += [
         f"peak {peak_text(one, alone=len(memory) == 1)}"
         for one in memory
@@ -96,7 +102,14 @@ def explain_plan(graph: Graph, memory: Sequence[MemoryPlan], directory: Path) ->
     lines = [*_served(graph.settings), " · ".join(parts)]
     split = deadline_split(graph)
     lines += [split] if split is not None else []
+    lines += [f"for {target} · models {_models_text(graph)}"] if target is not None else []
     return explain_graph(graph, directory, placed=True) + "".join(f"{line}\n" for line in lines)
+
+
+def _models_text(graph: Graph) -> str:
+    """Return how large the models are on each device, as their files have them."""
+    found = [f"{device} {' '.join(scaled(size))}" for device, size in models_on([graph]).items()]
+    return ", ".join(found) or "none"
 
 
 def _served(settings: Settings) -> Iterable[str]:

@@ -434,6 +434,7 @@ class Plan:
     declined: tuple[Declined, ...]
     blobs: tuple[tuple[str, bytes], ...]
     resources: tuple[tuple[str, int], ...] = ()
+    target: str = ""  # the machine that it was compiled for, where one was named
 
     def pipeline(self, name: str) -> PipelinePlan:
         return next(p for p in self.pipelines if p.name == name)

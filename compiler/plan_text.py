@@ -34,11 +34,16 @@ def literal_text(literal: "Literal | np.generic", type: Type | None = None) -> s
             return f"<{type}>" if type is not None else "<...>"
 
 
-def copies_text(devices: Iterable[str]) -> str:
-    """Return how many copies go to these devices, as `copies 1 in, 1 out`."""
+def copies_text(devices: Iterable[str], *, mapped: bool = False) -> str:
+    """Return how many copies go to these devices, as `copies 1 in, 1 out`; `mapped` says that what
+    goes in is written where the device reads it."""
     copies = Counter(devices)
     into = sum(count for device, count in copies.items() if device != CPU)
-    return f"copies {into} in, {copies[CPU]} out" if copies else "no copies"
+    if not copies:
+        return "no copies"
+    if mapped:
+        return f"mapped {into} in, copies {copies[CPU]} out"
+    return f"copies {into} in, {copies[CPU]} out"
 
 
 def peak_text(memory: MemoryPlan, *, alone: bool) -> str:

@@ -29,6 +29,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "--diff", nargs=2, metavar=("A", "B"), help="what is different in the second of two"
     )
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds")
+    parser.add_argument("--target", metavar="NAME", help="the machine that it is compiled for")
     parser.add_argument("--profile", metavar="FILE", help="figures that decide where rows meet")
     _engines.add_argument(parser, "tell what is in the engines that were built into it")
 
@@ -44,7 +45,9 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     from ..compiler.explain import explain, why_not
 
     profile = _files.profile_of(arguments.profile)
-    plan = _files.plan_of(arguments.subject, arguments.schedule, console, profile)
+    plan = _files.plan_of(
+        arguments.subject, arguments.schedule, console, profile, target=arguments.target
+    )
     if arguments.why_not is not None:
         console.print(why_not(plan, arguments.why_not))
     elif arguments.stage is not None:
