@@ -2,7 +2,6 @@
 
 import queue
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np

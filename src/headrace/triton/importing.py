@@ -19,17 +19,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dsl.diagnostic import CompileError, Diagnostic
+from ..compiler import check
+from ..dsl.diagnostic import CompileError, Diagnostic, Severity
 from ..dsl.literals import write_string
+from ..dsl.source import Source
 from ..stdlib.dtypes import from_numpy
-from .complete import PYTHON, served
+from .complete import PYTHON, model_file, served
 from .own_completion import OwnCompletions
 from .repository import Repository
 from .serving import Options, subjects_of
 from .subject import Others, Subject
 from .translate.draft import Surroundings
-from .translate.members import members
-from .translate.program import Program, translate
+from .translate.program import Program, translate, translate_script
+from .translate.scripts.program import asks
+from .translate.scripts.values import Kept
 from .translate.warmups import warmups
 
 _MODELS, _DATA, _PIPE = "models", "data", ".pipe"
@@ -60,7 +63,7 @@ def write(repository: Repository, out: Path, options: Options) -> Imported:
                 Others(subjects), path.parent, options.serving, _placed(subjects, out)
             )
             try:
-                program = translate(subject, version, around)
+                program = _program(subject, version, around, notes)
                 tests = list(_tests(program, out, path.parent))
             except CompileError as error:
                 mistakes += error.diagnostics
@@ -71,6 +74,41 @@ def write(repository: Repository, out: Path, options: Options) -> Imported:
             sources.append(path)
             notes += _notes(subject, out)
     return Imported(tuple(sources), tuple(dict.fromkeys(notes)), (*mistakes, *own.mistakes))
+
+
+def _program(subject: Subject, version: int, around: Surroundings, notes: list[str]) -> Program:
+    """Return a model as a source: of a script that only calls others, where it can be, what it
+    does, and else a note why it stays a Python stage."""
+    file = model_file(subject.model, subject.config, version)
+    if subject.config.backend == PYTHON and file is not None and asks(source := _read(file)):
+        name = f"{subject.name}: {file.name}"
+        try:
+            program = translate_script(subject, version, source, around)
+            _check(program, around)
+        except Kept as kept:
+            notes.append(f"{name} stays a Python stage: line {kept.line}: {kept.reason}")
+        except CompileError as error:
+            (first, *_) = error.diagnostics
+            said = first.primary.span.text.partition("\n")[0]
+            notes.append(f"{name} stays a Python stage: `{said}`: {first.message}")
+        else:
+            notes.append(f"{name} is written in the language")
+            return program
+    return translate(subject, version, around)
+
+
+def _check(program: Program, around: Surroundings) -> None:
+    name = f"{program.subject.name}.pipe"
+    found = check(Source(name, program.text, around.folder / name))
+    if errors := [one for one in found if one.severity is Severity.ERROR]:
+        raise CompileError(errors)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _placed(subjects: tuple[Subject, ...], out: Path) -> Callable[[Path], Path]:
@@ -87,9 +125,12 @@ def _placed(subjects: tuple[Subject, ...], out: Path) -> Callable[[Path], Path]:
 
 def _copy(program: Program, around: Surroundings) -> None:
     """Copy the files that a source names with what lies beside them, but other versions."""
-    for subject in members(program.subject):
-        folder, python = subject.model.folder, subject.config.backend == PYTHON
+    for subject in around.others:
+        folder = subject.model.folder
         named = {one.parent for one in program.files if one.is_relative_to(folder)}
+        python = subject.config.backend == PYTHON and bool(named)
+        if not named and subject is not program.subject:
+            continue
         labels = {one.label_filename for one in subject.config.output} - {""}
         for file in sorted(one for one in folder.rglob("*") if one.is_file()):
             inside = file.relative_to(folder)
@@ -106,6 +147,8 @@ def _copy(program: Program, around: Surroundings) -> None:
 def _tests(program: Program, out: Path, folder: Path) -> Iterator[str]:
     """Yield a test for each request that the model is warmed up with."""
     subject = program.subject
+    if not program.stage:
+        return  # there is none that each request runs
     names = [one.name or f"warm-up {i}" for i, one in enumerate(subject.config.model_warmup)]
     config = replace(subject, config=_once(subject.config))
     for number, inputs in enumerate(warmups(config), 1):
@@ -119,7 +162,8 @@ def _tests(program: Program, out: Path, folder: Path) -> Iterator[str]:
             + _value(value, name, program, number, out, folder)
             for name, value in inputs.items()
         ]
-        said = [*given, f"    expect calls({program.stage}) == {1 if plain else rows}"]
+        count = "> 0" if program.script else f"== {1 if plain else rows}"
+        said = [*given, f"    expect calls({program.stage}) {count}"]
         yield f"test {write_string(title)} for {program.pipeline} {{\n" + "\n".join(said) + "\n}\n"
 
 
