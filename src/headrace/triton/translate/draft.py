@@ -92,6 +92,7 @@ class Draft:
     files: list[Path] = field(default_factory=list[Path])
     sequence: Subject | None = None
     stream: bool = False  # a member answers any number of times, and so does the pipeline
+    whole: bool = False  # the pipeline takes whole requests, their batch axis included
     opened: list["Opened"] = field(default_factory=list["Opened"])
 
     @contextmanager

@@ -11,19 +11,19 @@ _USED = ("reshape", "expand_dims", "cast", "zeros", "sequence", "_")
 
 
 class Names:
-    """Identifiers of one source, each given once."""
+    """Identifiers of one source, each given once; `taken` are those that nobody may have."""
 
     def __init__(self) -> None:
-        self._taken = {*RESERVED_WORDS, *_USED, *(one.value for one in DType)}
+        self.taken = {*RESERVED_WORDS, *_USED, *(one.value for one in DType)}
 
     def fresh(self, wanted: str) -> str:
         """Return an identifier that is like a name and nobody else's."""
         clean = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "x"
         clean = clean if not clean[0].isdigit() else f"n{clean}"
         name, count = clean, 2
-        while name in self._taken:
+        while name in self.taken:
             name, count = f"{clean}_{count}", count + 1
-        self._taken.add(name)
+        self.taken.add(name)
         return name
 
 

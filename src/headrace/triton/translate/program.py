@@ -15,6 +15,8 @@ from .ensembles import call_ensemble
 from .members import members
 from .names import Names, renamed
 from .schedule import duration, sequence_settings
+from .scripts.program import follow
+from .scripts.values import NeedsWhole
 from .sequences import has_sequences
 from .stages import call, stage_of
 from .tensors import Tensor, tensor, written
@@ -24,7 +26,8 @@ from .unserved import find_unserved
 @dataclass(frozen=True, slots=True)
 class Program:
     """A model in one version. `files` are those that the source names; it calls the pipeline
-    `pipeline`, inputs by the names in `inside`, and what runs first `stage`."""
+    `pipeline`, inputs by the names in `inside`, and what runs first `stage`. `script` says that it
+    is what a script does, of which a stage runs as often as there are rows."""
 
     subject: Subject
     version: int
@@ -33,26 +36,18 @@ class Program:
     pipeline: str
     inside: Mapping[str, str]
     stage: str
+    script: bool = False
 
 
 def translate(subject: Subject, version: int, around: Surroundings) -> Program:
     """Write a model as a source; raises CompileError with what of it cannot be served."""
-    draft = Draft(around)
-    counted = around.serving.resources is not None
-    mistakes = [
-        mistake for one in members(subject) for mistake in find_unserved(one, counted=counted)
-    ]
-    if mistakes:
-        raise CompileError(mistakes)
+    draft, pipeline, inside = _begin(subject, around)
     config = subject.config
-    pipeline = draft.names.fresh(subject.name)
     draft.sequence = _sequence(subject)
     draft.stream = any(map(is_decoupled, members(subject)))
-    inputs, outputs = list(map(tensor, config.input)), list(map(tensor, config.output))
-    inside = {one.name: draft.names.fresh(one.name) for one in inputs}
     single = draft.sequence is not None and config.max_batch_size > 0 and not draft.stream
     arguments = {name: f"{own}[0]" if single else own for name, own in inside.items()}
-    wanted = {one.name: one.name for one in outputs}
+    wanted = {one.name: one.name for one in config.output}
     if subject.is_ensemble:
         made = call_ensemble(draft, subject, arguments, wanted)
     elif draft.stream:
@@ -62,6 +57,46 @@ def translate(subject: Subject, version: int, around: Surroundings) -> Program:
         made = call(draft, stage, arguments, wanted)
     if single:
         made = {name: f"expand_dims({value}, axis = 0)" for name, value in made.items()}
+    text = _text(draft, subject, pipeline, inside, made)
+    stage = next(iter(draft.settings.stages))
+    return Program(subject, version, text, tuple(draft.files), pipeline, inside, stage)
+
+
+def translate_script(
+    subject: Subject, version: int, source: str, around: Surroundings, *, whole: bool = False
+) -> Program:
+    """Write what a script does as a source; raises Kept with why it cannot be, and CompileError.
+    `whole` is for one that looks into tensors: it gets requests with their batch axis."""
+    draft, pipeline, inside = _begin(subject, around)
+    draft.whole = whole
+    try:
+        followed = follow(draft, subject, source, inside)
+    except NeedsWhole:
+        return translate_script(subject, version, source, around, whole=True)
+    text = _text(draft, subject, pipeline, inside, followed.made)
+    files = tuple(draft.files)
+    return Program(subject, version, text, files, pipeline, inside, followed.always, script=True)
+
+
+def _begin(subject: Subject, around: Surroundings) -> tuple[Draft, str, dict[str, str]]:
+    """Return an empty draft, and the names of the pipeline and its inputs."""
+    draft = Draft(around)
+    counted = around.serving.resources is not None
+    mistakes = [
+        mistake for one in members(subject) for mistake in find_unserved(one, counted=counted)
+    ]
+    if mistakes:
+        raise CompileError(mistakes)
+    pipeline = draft.names.fresh(subject.name)
+    return draft, pipeline, {one.name: draft.names.fresh(one.name) for one in subject.config.input}
+
+
+def _text(
+    draft: Draft, subject: Subject, pipeline: str, inside: dict[str, str], made: dict[str, str]
+) -> str:
+    """Return all of a source."""
+    config = subject.config
+    inputs, outputs = list(map(tensor, config.input)), list(map(tensor, config.output))
     named = Names()
     results = {one.name: named.fresh(one.name) for one in outputs}
     head = _head(draft, subject, pipeline, inputs, inside, outputs, results)
@@ -81,9 +116,7 @@ def translate(subject: Subject, version: int, around: Surroundings) -> Program:
             draft.settings.text(pipeline),
         ]
     )
-    text = _formatted(subject.name, text)
-    stage = next(iter(draft.settings.stages))
-    return Program(subject, version, text, tuple(draft.files), pipeline, inside, stage)
+    return _formatted(subject.name, text)
 
 
 def _head(
@@ -96,9 +129,9 @@ def _head(
     results: dict[str, str],
 ) -> str:
     config = subject.config
-    front = ()
-    if config.max_batch_size > 0 and (draft.sequence is not None or draft.stream):
-        front = (-1,) if draft.stream else (1,)
+    front, whole = (), draft.stream or draft.whole
+    if config.max_batch_size > 0 and (draft.sequence is not None or whole):
+        front = (-1,) if whole else (1,)
     params = [
         f"{renamed(one.name, inside[one.name])}: "
         + written(one.dtype, (*front, *one.dims), optional=one.optional)
@@ -114,7 +147,7 @@ def _head(
     if draft.sequence is not None:
         idle = draft.sequence.config.sequence_batching.max_sequence_idle_microseconds
         return f"{head} per sequence idle {duration(idle)}"
-    rows = config.max_batch_size > 0 and not draft.stream
+    rows = config.max_batch_size > 0 and not whole
     return f"{head} batch {config.max_batch_size}" if rows else head
 
 
