@@ -16,7 +16,7 @@ from typing import Final
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, shape_inference
+from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from ...stdlib.op import Array, Decline
 from ..onnx_names import rename, subgraphs, tensor_names, unused
@@ -63,6 +63,44 @@ def weights_halved(model: onnx.ModelProto, precision: Precision) -> onnx.ModelPr
     _weights_of_constants(new.graph)
     if not _halve_weights(new.graph, tensor_names(new.graph), precision):
         raise Decline(f"it has no weights that could be {precision.value}")
+    return new
+
+
+def rounded(model: onnx.ModelProto, precision: Precision) -> onnx.ModelProto:
+    """Return a model that computes in f32 what one in halves would: each value is rounded to them.
+
+    A processor would otherwise leave out the casts between two nodes, and some it cannot compute
+    with at all.
+    """
+    types = _types(model)
+    new = onnx.ModelProto()
+    new.CopyFrom(model)
+    names = tensor_names(new.graph)
+    half = _TYPE[precision]
+
+    def part(graph: onnx.GraphProto) -> None:
+        nodes: list[onnx.NodeProto] = []
+        for node in graph.node:
+            for inner in subgraphs(node):
+                part(inner)
+            nodes.append(node)
+            for place, name in enumerate(node.output):
+                if types.get(name) != half:
+                    continue
+                exact = node.output[place] = unused(f"{name}.exact", names)
+                if node.op_type != "Cast":
+                    exact = unused(f"{name}.half", names)
+                    nodes.append(helper.make_node("Cast", [node.output[place]], [exact], to=half))
+                nodes.append(helper.make_node("Cast", [exact], [name], to=_FLOAT))
+        for tensor in graph.initializer:
+            if tensor.data_type == half:
+                tensor.CopyFrom(
+                    numpy_helper.from_array(as_array(tensor).astype(np.float32), tensor.name)
+                )
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+    part(new.graph)
     return new
 
 

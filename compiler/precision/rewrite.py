@@ -24,7 +24,7 @@ from ..onnx_store import OnnxStore
 from . import with_onnxruntime as library
 from .calibration import Calibrated, Calibrating, Calibration, Range, Row
 from .choose import Job, jobs_of, method_of, methods_by
-from .halve import halved, weights_halved
+from .halve import halved, rounded, weights_halved
 from .opsets import BFLOAT16, MOST_IN_BFLOAT16, at_least
 from .report import Figures, Kept, Method, Precision, Rewritten, compare
 
@@ -183,10 +183,12 @@ def _compared(
     """Return how far off the new model is, and on how many rows."""
     if basis.found is not None:
         return basis.found.figures, basis.found.rows
-    if not basis.rows or (job.precision is Precision.BF16 and method is Method.HALF):
-        return None, len(basis.rows)  # no processor runs bf16
+    if not basis.rows:
+        return None, 0
     names = job.model.output_names
     plain = library.results(proto, basis.rows, names)
+    if method is Method.HALF:
+        new = rounded(new, job.precision)
     return compare(plain, library.results(new, basis.rows, names)), len(basis.rows)
 
 
