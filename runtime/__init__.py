@@ -12,7 +12,7 @@ after its `warmup`; `transfer` copies to `devices`; what this machine lacks is a
 for callers who want some results only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
-with `control` for branches and walks, `together` for blocks that run at once, `iterate` for loops
+with `control` for branches and walks, `together` for blocks that run at once, `spread` for lanes, `iterate` for loops
 and streams, `attempts` for `try`, `cache` for results that are kept; `rows` are the values of a
 group, `literals` those known before, `shapes` binds and compares their dimensions; `stage` is what
 work asks for; `blame` gives failures an address. `sequences` and `turns` keep states between

@@ -23,6 +23,7 @@ PACKAGES = (
     "headrace.runtime.protocols.ext",
     "headrace.runtime.repository",
     "headrace.client",
+    "headrace.doctor",
     "headrace.export",
     "headrace.export.jetson",
     "headrace.export.targets",
