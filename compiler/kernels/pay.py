@@ -68,16 +68,20 @@ def _saved(
             return device if owner[node] in there else CPU
         return device_of(graph, node)
 
-    saved = 0
+    saved, region = 0, uses.region[chain.nodes[0]]
     for value in chain.inputs:
         maker = uses.producers.get(value)
         home = at(maker) if maker is not None else CPU
-        others = {at(one.node) for one in uses.readers(value) if owner.get(one.node) is not chain}
-        if home == device and CPU not in others:
+        others = [one for one in uses.readers(value) if one.node not in chain.nodes]
+        if home == device and all(at(one.node) == device for one in others):
             saved += 1
-        elif home != device and device not in others:
+        # a copy that an arm beside this one needs is that arm's own
+        elif home != device and all(
+            at(one.node) != device for one in others if one.region is region
+        ):
             saved -= 1
     for value in chain.outputs:
-        readers = {at(one.node) for one in uses.readers(value) if owner.get(one.node) is not chain}
+        others = [one for one in uses.readers(value) if one.node not in chain.nodes]
+        readers = {at(one.node) for one in others}
         saved += (device in readers) - bool(readers - {device})
     return saved

@@ -16,7 +16,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from ...dsl.types import Field, Signature
-from ..graph import Blob, Graph, ModelCall, ModelDef, Node, Region, StageSettings
+from ..graph import Blob, Graph, ModelCall, ModelDef, Node, OpCall, Region, StageSettings
 from ..graph_pass import Declined, Pass, PassContext, PassResult, Phase
 from ..kernel_file import to_bytes
 from ..kernels.chains import Chains
@@ -104,17 +104,27 @@ def _why(placed: Placed, declined: Iterable[Declined]) -> str:
 
 
 def _declined(graph: Graph, uses: Uses, found: Iterable[Declined]) -> tuple[Declined, ...]:
-    """Return what is said of ops that read what a device has, or make what one wants."""
-    beside = {
-        (node.span, node.stage)
-        for node in uses.order
-        for near in (
-            *(uses.producers.get(value) for value in node.inputs),
-            *(one.node for value in node.outputs for one in uses.readers(value)),
-        )
-        if near is not None and device_of(graph, near) != CPU
-    }
-    return tuple(one for one in found if (one.span, one.stage) in beside)
+    """Return what is said of ops that stages of a device would reach through kernels."""
+    told = {(one.span, one.stage): one for one in found}
+    waiting = [node for node in uses.order if device_of(graph, node) != CPU]
+    seen = set(waiting)
+    while waiting:
+        for node in _beside(waiting.pop(), uses):
+            if node not in seen and isinstance(node.kind, OpCall):
+                seen.add(node)
+                if (node.span, node.stage) not in told:
+                    waiting.append(node)
+    reached = {(node.span, node.stage) for node in seen}
+    return tuple(one for key, one in told.items() if key in reached)
+
+
+def _beside(node: Node, uses: Uses) -> Iterator[Node]:
+    """Yield what makes the arguments of a node and what reads its results."""
+    for value in node.inputs:
+        if value in uses.producers:
+            yield uses.producers[value]
+    for value in node.outputs:
+        yield from (one.node for one in uses.readers(value) if one.node is not None)
 
 
 PASS = Pass("generate_kernels", Phase.FUSE, run, after=("merge_siblings",))
