@@ -41,6 +41,7 @@ class Calls:
         tally = self._metrics.tally()
         start = perf_counter()
         tally.inside += 1  # before it looks whether the engine is closed, so that `drain` sees it
+        told, ended = None, False
         try:
             if self._inside.closed and tally.inside == 1:  # not amid another that is to be answered
                 raise EngineClosed
@@ -81,8 +82,11 @@ class Calls:
             if group is not ONE:
                 cell.count_rows(group.count, seconds)
             pipeline.measured(seconds)
+            ended = True
             return answer
         finally:
+            if told is not None:
+                told.end(cancelled=not ended)
             tally.inside -= 1
             if self._inside.closed:
                 self._inside.tell_left()
@@ -127,6 +131,7 @@ class Calls:
         block, presenters = pipeline.wanted(None)
         inline = Inline(pipeline, tally, self._clock, deadline)
         self._inside.begin_reading(inline)
+        ended = False
         try:
             if sequence is not None:
                 emitted = emit_in_turn(pipeline, sequence, columns, inline, deadline, told)
@@ -144,7 +149,10 @@ class Calls:
             cell.successes += 1
             cell.last = perf_counter()
             cell.duration += cell.last - start
+            ended = True
         finally:
+            if told is not None:
+                told.end(cancelled=not ended)
             self._inside.end_reading(inline)
 
     def count_refused(self, pipeline: Prepared, error: Exception) -> Fault:
