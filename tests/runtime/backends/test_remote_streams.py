@@ -1,5 +1,6 @@
 """A stage on another server that answers any number of times: what comes through, how it ends."""
 
+import contextlib
 from collections.abc import Generator
 from pathlib import Path
 from typing import NamedTuple
@@ -119,9 +120,8 @@ def test_an_app_is_closed_over_a_stream_that_somebody_reads(served: Served, tmp_
     reading = iter(app.count.stream(most=1 << 60))
     assert int(next(reading).n) == 0
     app.close()
-    with pytest.raises((headrace.Fault, StopIteration)):
-        while True:
-            next(reading)
+    with contextlib.suppress(headrace.Fault):  # what was there already is still given
+        list(reading)
     served.engine.settle()
 
 
@@ -140,9 +140,11 @@ def test_a_part_that_is_declared_otherwise_is_refused_when_loaded(
     models, _, _ = RELAY.partition("pipeline")
     assert wrong in models
     text = models.replace(wrong, right) + (
-        "pipeline p(most: %s) -> (n: i64) {{\n    all = begin(most)\n    there, n, _ = more(%s)\n"
+        f"pipeline p(most: {'f32' if 'f32' in right else 'i64'}) -> (n: i64) {{{{\n"
+        "    all = begin(most)\n"
+        f"    _, n, _ = more({'cast(all, i64)' if 'i32' in right else 'all'})\n"
         "    return n = n\n}}\n"
-    ) % ("f32" if "f32" in right else "i64", "cast(all, i64)" if "i32" in right else "all")
+    )
     with pytest.raises(LoadError, match=said) as caught:
         relay(tmp_path, served.address, text)
     assert caught.value.code == "HR510"
