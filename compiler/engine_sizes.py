@@ -60,7 +60,7 @@ def shape_ranges(
             found.insert(axis, rows)
         sides = zip(*((one.least, one.usual, one.most) for one in found), strict=True)
         least, usual, most = sides if found else ((), (), ())
-        ranges.append(ShapeRange(name, least, usual, most))
+        ranges.append(ShapeRange(name, model.signature.params[number].name, least, usual, most))
     return tuple(ranges), tuple(missing)
 
 

@@ -68,6 +68,7 @@ class ShapeRange:
     """Between which shapes an input may be, its batch axis included, and what it mostly is."""
 
     input: str  # as the file names it
+    name: str  # as the signature does
     least: tuple[int, ...]
     usual: tuple[int, ...]
     most: tuple[int, ...]
@@ -76,7 +77,7 @@ class ShapeRange:
         least, usual, most = (
             "x".join(map(str, one)) for one in (self.least, self.usual, self.most)
         )
-        return f"{self.input} {least}" + (f" to {most}, mostly {usual}" if least != most else "")
+        return f"{self.name} {least}" + (f" to {most}, mostly {usual}" if least != most else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,11 +131,14 @@ def _check_inputs(network: Any, request: Request) -> None:  # Any: of an untyped
                 f"the plan says no sizes of the input `{name}`", "compile it again"
             )
         if one.is_shape_tensor:
-            why = f"the input `{name}` decides about sizes by its values, which are on the GPU"
+            told = ranges[name].name
+            why = f"the input `{told}` decides about sizes by its values, which are on the GPU"
             raise request.refused(f"{why} when the engine would have to know them", _LEAVE)
         wrong = _misfit(tuple(one.shape), ranges[name])
         if wrong is not None:
-            raise request.refused(f"the input `{name}` {wrong}", "see `sizes` of `engine`")
+            raise request.refused(
+                f"the input `{ranges[name].name}` {wrong}", "see `sizes` of `engine`"
+            )
 
 
 def _misfit(shape: tuple[int, ...], range: ShapeRange) -> str | None:

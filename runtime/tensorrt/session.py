@@ -85,9 +85,9 @@ class EngineSession:
         handle = context.handle
         for name, view in feeds.items():
             if not handle.set_input_shape(name, view.shape):
-                raise StageError(f"`{name}` cannot be {list(view.shape)}")
+                raise StageError(f"`{self._ranges[name].name}` cannot be {list(view.shape)}")
             if not handle.set_tensor_address(name, self._device.address(view)):
-                raise StageError(f"`{name}` cannot lie where it does")
+                raise StageError(f"`{self._ranges[name].name}` cannot lie where it does")
         missing = handle.infer_shapes()
         if missing:
             raise StageError(f"sizes are missing of {', '.join(map(str, missing))}")
@@ -179,10 +179,10 @@ class _Run:
 def _require_within(range: ShapeRange, shape: tuple[int, ...]) -> None:
     """Raise StageError where an engine was not built for the sizes of an input."""
     if len(shape) != len(range.least):
-        raise StageError(f"`{range.input}` has {len(shape)} axes, and not {len(range.least)}")
+        raise StageError(f"`{range.name}` has {len(shape)} axes, and not {len(range.least)}")
     for axis, (size, least, most) in enumerate(zip(shape, range.least, range.most, strict=True)):
         if not least <= size <= most:
             raise StageError(
-                f"`{range.input}` has {size} in axis {axis}, and its engine is built for {least} "
+                f"`{range.name}` has {size} in axis {axis}, and its engine is built for {least} "
                 f"to {most}: see `sizes` of `engine` in the schedule"
             )

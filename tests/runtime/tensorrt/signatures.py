@@ -80,7 +80,7 @@ def _stub(folder: Path, name: str) -> None:
     ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
 
 
-def _described(module: Any) -> dict[str, str]:
+def described_as(module: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in CLASSES:
         kind = getattr(module, name, None)
@@ -108,5 +108,7 @@ if __name__ == "__main__":
         bindings = imported(Path(argument))
         is_rtx = "rtx" in bindings.__name__
         path = FOLDER / f"{'rtx-' if is_rtx else ''}{bindings.__version__}.json"
-        path.write_text(json.dumps(_described(bindings), indent=0, sort_keys=True) + "\n", "utf-8")
-        print(path, len(_described(bindings)))
+        path.write_text(
+            json.dumps(described_as(bindings), indent=0, sort_keys=True) + "\n", "utf-8"
+        )
+        print(path, len(described_as(bindings)))
