@@ -102,9 +102,8 @@ def _aligned(stack: Array, rank: int) -> Array:
     return stack if not new else stack.reshape(len(stack), *[1] * new, *stack.shape[1:])
 
 
-def _behind_rows(axes: Any, rank: int) -> tuple[int, ...]:  # Any: a literal
+def _behind_rows(axes: Any, rank: int) -> "int | tuple[int, ...]":  # Any: a literal
     """Return the axes of items, of which None are all, in a stack of them."""
-    if axes is None:
-        return tuple(range(1, rank))
-    each = axes if isinstance(axes, tuple) else (axes,)
-    return tuple(int(one) + 1 if one >= 0 else int(one) for one in each)
+    each = range(rank - 1) if axes is None else axes if isinstance(axes, tuple) else (axes,)
+    behind = tuple(int(one) + 1 if one >= 0 else int(one) for one in each)
+    return behind[0] if len(behind) == 1 else behind

@@ -8,12 +8,14 @@ keeps those of many answers gets copies instead. In a steady state nothing is al
 import os
 import socket
 import time
+from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from .frame import Frame, FrameError, Kind, receive, send
+from .haste import Haste
 from .memory import LIMIT, Arena, Loan, MemoryRefused, make
-from .message import Message
-from .reading import Malformed, read
+from .message import Forms, Message
+from .reading import Known, Malformed, read
 
 _LENT: Final = 4  # answers that callers keep parts of before they get copies
 _SPARE: Final = 2  # memory for answers that is kept while not in use
@@ -41,11 +43,17 @@ class Channel:
     """One call at a time. After anything of `BROKEN` the worker is to be killed."""
 
     def __init__(self, worker: socket.socket) -> None:
-        self._worker = worker
+        self._worker, self._haste = worker, Haste(worker)
         self._calls = self._numbers = 0
+        self._forms: Forms = {}
+        self._known: Known = {}
         self._request: Arena | None = None
         self._replies: list[Arena] = []
         self._lent: list[tuple[Arena, Loan]] = []
+
+    def message(self, values: Sequence[object]) -> Message:
+        """Return values as the function is called with them; raises Unsendable."""
+        return Message(values, self._forms)
 
     def ask(self, kind: Kind, message: Message) -> Arena:
         """Ask, and return the memory that the answer is to be in; raises NotAsked."""
@@ -65,7 +73,9 @@ class Channel:
 
     def answer(self, reply: Arena, due: float | None) -> object:
         """Return the answer, in time for `due`; raises what was raised as a WorkerError."""
+        self._haste.look()
         frame = self._receive(due)
+        self._haste.found()
         if frame.kind is Kind.GROW:
             if not reply.size < frame.size <= LIMIT:
                 raise FrameError(f"{frame} for an answer in {reply.size} bytes")
@@ -102,7 +112,9 @@ class Channel:
 
     def _read(self, reply: Arena, frame: Frame) -> list[object]:
         loan, borrow = reply.lend(), len(self._lent) < _LENT
-        values = read(loan.bytes, frame.tree, frame.size, borrow=borrow, writable=True)
+        values = read(
+            loan.bytes, frame.tree, frame.size, borrow=borrow, writable=True, known=self._known
+        )
         if not loan.end():
             self._replies.remove(reply)
             self._lent.append((reply, loan))

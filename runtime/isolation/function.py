@@ -57,7 +57,7 @@ class FunctionProcess(Process):
         Raises NotAsked when it has ended before, StageGone when it ends meanwhile. After any other
         exception it has been killed.
         """
-        message = Message(arguments)
+        message = self._channel.message(arguments)
         limit = self._function.timeout
         due = None if limit is None else time.monotonic() + limit
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from struct import pack
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -30,6 +30,15 @@ from .values import (
 _CODES: Final = {dtype: code for code, dtype in enumerate(DTYPES)}
 
 
+_FORMS: Final = 256
+_TINY: Final = 1 << 12
+
+Kinds = tuple[tuple["np.dtype[Any]", tuple[int, ...]], ...]  # Any: of any scalar
+Forms = dict[Kinds, tuple[bytearray, list[int], int, int]]
+"""Of values that are all arrays of numbers, by their types and shapes: the tree, where leaves begin
+behind it, where it ends, and how many bytes there are in all."""
+
+
 class Unsendable(Exception):
     """A value is more than one message holds."""
 
@@ -37,11 +46,18 @@ class Unsendable(Exception):
 class Message:
     """Values made ready to be written: `tree` bytes of a tree, `size` bytes in all."""
 
-    def __init__(self, values: Sequence[object]) -> None:
-        """Raises Unsendable."""
+    def __init__(self, values: Sequence[object], forms: "Forms | None" = None) -> None:
+        """Raises Unsendable. `forms` are those of messages before."""
         self._nodes = bytearray()
         self._leaves: list[tuple[int, Array | bytes]] = []
         self._end = self._count = 0
+        kinds = None if forms is None else _kinds(values)
+        form = None if forms is None or kinds is None else forms.get(kinds)
+        if form is not None:
+            self._nodes, starts, self._base, self.size = form
+            self.tree = len(self._nodes)
+            self._leaves = list(zip(starts, cast("Sequence[Array]", values), strict=True))
+            return
         self._list(Tag.LIST, values, 0)
         self.tree = len(self._nodes)
         if self.tree > TREE:
@@ -50,14 +66,19 @@ class Message:
         self.size = self._base + self._end
         if self.size > LIMIT:
             raise Unsendable(f"{self.size} bytes are more than one run may pass, {LIMIT}")
+        if forms is not None and kinds is not None and len(self._leaves) == len(values):
+            if len(forms) == _FORMS:
+                forms.clear()
+            forms[kinds] = self._nodes, [start for start, _ in self._leaves], self._base, self.size
 
     def write(self, view: memoryview) -> None:
         """Write to memory of at least `size` bytes."""
         view[: self.tree] = self._nodes
         for start, leaf in self._leaves:
             at = self._base + start
-            if isinstance(leaf, bytes):
-                view[at : at + len(leaf)] = leaf
+            if isinstance(leaf, bytes) or leaf.nbytes <= _TINY:
+                content = leaf if isinstance(leaf, bytes) else leaf.tobytes()
+                view[at : at + len(content)] = content
                 continue
             place = np.frombuffer(view, leaf.dtype, leaf.size, at)
             np.copyto(place.reshape(leaf.shape), leaf)
@@ -169,3 +190,16 @@ class Message:
         start = padded(self._end, align)
         self._leaves.append((start, leaf))
         self._end = start + size
+
+
+def _kinds(values: Sequence[object]) -> Kinds | None:
+    """Return the types and shapes of arrays of numbers; None where there is something else."""
+    kinds: list[tuple[np.dtype[Any], tuple[int, ...]]] = []  # Any: of any scalar
+    for value in values:
+        if value.__class__ is not np.ndarray:
+            return None
+        array = cast("Array", value)
+        if array.dtype not in _CODES:
+            return None
+        kinds.append((array.dtype, array.shape))
+    return tuple(kinds)

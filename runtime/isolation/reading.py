@@ -29,6 +29,8 @@ from .values import (
 
 _TEXT: Final = 1 << 30  # bytes of strings, with what Python needs for each
 _EACH: Final = 64
+_KNOWN: Final = 256  # trees that are remembered
+_TREE: Final = 1 << 12  # bytes of such a tree
 _NAMES: Final = 32  # different types of what can be no result
 
 
@@ -36,23 +38,53 @@ class Malformed(Exception):
     """Bytes are no values."""
 
 
+Known = dict[bytes, "list[tuple[np.dtype[Any], tuple[int, ...], int, int]]"]  # Any: of any scalar
+"""Trees that have been read, of small arrays of numbers alone: type, shape, where it begins and
+where it ends of each."""
+
+
 def read(
-    content: "NDArray[np.uint8]", tree: int, size: int, *, borrow: bool, writable: bool
+    content: "NDArray[np.uint8]",
+    tree: int,
+    size: int,
+    *,
+    borrow: bool,
+    writable: bool,
+    known: Known | None = None,
 ) -> list[object]:
     """Return the values of a message in memory; with `borrow` large arrays are a part of it.
 
     Raises Malformed for whatever another side may have written. `writable` is for the copies; what
-    is no copy is as its memory is.
+    is no copy is as its memory is. `known` are trees of messages before.
     """
     if not 0 <= tree <= size <= len(content) or tree > TREE:
         raise Malformed(f"{tree} and {size} of {len(content)} bytes")
+    if known is not None and tree <= _TREE:
+        found = known.get(content[:tree].tobytes())
+        if found is not None and found[-1][3] <= size:
+            return [_copy(content, *one, writable) for one in found]
     try:
-        values = _Reader(content, tree, size, borrow, writable).value(0)
+        reader = _Reader(content, tree, size, borrow, writable)
+        values = reader.value(0)
+        if known is not None and tree <= _TREE:
+            reader.keep(known)
     except (struct.error, IndexError, ValueError, OverflowError, MemoryError) as error:
         raise Malformed(f"{type(error).__name__}: {error}") from None
     if not isinstance(values, list):
         raise Malformed("no list of values")
     return cast("list[object]", values)
+
+
+def _copy(
+    content: "NDArray[np.uint8]",
+    dtype: "np.dtype[Any]",  # Any: of any scalar
+    shape: tuple[int, ...],
+    start: int,
+    stop: int,
+    writable: bool,
+) -> object:
+    held = content[start:stop].tobytes()
+    return np.frombuffer(bytearray(held) if writable else held, dtype).reshape(shape)
 
 
 class _Reader:
@@ -70,6 +102,16 @@ class _Reader:
         self._end, self._size = 0, size - self._base
         self._nodes, self._text = NODES, _TEXT
         self._kinds: dict[tuple[str, bool], type[_Other]] = {}
+        self._arrays: list[tuple[np.dtype[Any], tuple[int, ...], int, int]] = []
+
+    def keep(self, known: Known) -> None:
+        """Remember a tree that is one list of small arrays."""
+        arrays = self._arrays
+        small = all(0 < stop - start <= SMALL for *_, start, stop in arrays)
+        if arrays and small and len(arrays) + 1 == NODES - self._nodes:
+            if len(known) == _KNOWN:
+                known.clear()
+            known[self._tree] = arrays
 
     def value(self, depth: int) -> object:
         self._nodes -= 1
@@ -142,6 +184,8 @@ class _Reader:
         code, shape, count = self._shape()
         dtype = DTYPES[code]
         leaf = self._leaf(count * dtype.itemsize, ALIGN)
+        stop = self._base + self._end
+        self._arrays.append((dtype, shape, stop - len(leaf), stop))
         if self._borrow and len(leaf) > SMALL:
             return cast("Array", leaf.view(dtype).reshape(shape))
         copy = leaf.copy().view(dtype).reshape(shape)

@@ -23,9 +23,10 @@ from ..python_model import Instances
 from ..python_stage import said
 from ..stage import StageError
 from .frame import Frame, FrameError, Kind, receive_with_descriptor, send
+from .haste import Haste
 from .memory import Arena, Loan
-from .message import Message
-from .reading import read
+from .message import Forms, Message
+from .reading import Known, read
 
 _PR_SET_PDEATHSIG: Final = 1
 _TRACE: Final = 40_000  # characters of a traceback
@@ -56,15 +57,19 @@ def _die_with(parent: int) -> None:
 
 class _Worker:
     def __init__(self, engine: socket.socket) -> None:
-        self._engine = engine
+        self._engine, self._haste = engine, Haste(engine)
         self._memory: dict[int, Arena] = {}
         self._function: Callable[..., object] = self._load
         self._close: Callable[[], None] = _nothing
         self._limit: int | None = None
+        self._forms: Forms = {}
+        self._known: Known = {}
 
     def serve(self) -> None:
         while True:
+            self._haste.look()
             frame, descriptor = receive_with_descriptor(self._engine)
+            self._haste.found()
             if frame is None:
                 return
             match frame.kind:
@@ -107,8 +112,15 @@ class _Worker:
 
     def _run(self, frame: Frame, loan: Loan) -> tuple[Kind, Message]:
         try:
-            values = read(loan.bytes, frame.tree, frame.size, borrow=True, writable=False)
-            return Kind.RESULT, Message([self._function(*values)])
+            values = read(
+                loan.bytes,
+                frame.tree,
+                frame.size,
+                borrow=True,
+                writable=False,
+                known=self._known,
+            )
+            return Kind.RESULT, Message([self._function(*values)], self._forms)
         except BaseException as error:  # whatever it is, the engine is told, and the worker goes on
             return Kind.RAISED, Message(self._raised(error))
 

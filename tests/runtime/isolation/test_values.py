@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as npst
 
 from headrace.dsl.types import DType
 from headrace.runtime.isolation.memory import LIMIT, make
-from headrace.runtime.isolation.message import Message, Unsendable
-from headrace.runtime.isolation.reading import Malformed, read
+from headrace.runtime.isolation.message import Forms, Message, Unsendable
+from headrace.runtime.isolation.reading import Known, Malformed, read
 from headrace.runtime.isolation.values import SMALL, Tag
 from headrace.stdlib.dtypes import to_numpy
 
@@ -72,6 +72,41 @@ def assert_same(found: object, expected: object) -> None:
 @given(value=items)
 def test_values_of_every_kind_arrive_as_they_were(value: object) -> None:
     assert_same(through(value), value)
+
+
+@given(calls=st.lists(st.lists(items, max_size=3), max_size=4), writable=st.booleans())
+def test_what_is_known_of_messages_before_changes_nothing(
+    calls: list[list[object]], writable: bool
+) -> None:
+    forms: Forms = {}
+    known: Known = {}
+    for values in [*calls, *calls]:
+        message = Message(values, forms)
+        plain = Message(values)
+        assert (message.tree, message.size) == (plain.tree, plain.size)
+        memory = np.zeros(max(message.size, 1), np.uint8)
+        message.write(memory.data)
+        found = read(
+            memory, message.tree, message.size, borrow=True, writable=writable, known=known
+        )
+        assert_same(found, values)
+        assert all(
+            one.flags.writeable == writable
+            for one in found
+            if type(one) is np.ndarray and one.dtype != object
+        )
+
+
+def test_a_known_tree_is_held_to_what_is_there() -> None:
+    known: Known = {}
+    message = Message([np.ones(3), np.ones(5)])
+    memory = np.zeros(message.size, np.uint8)
+    message.write(memory.data)
+    for size in (message.size, message.size):
+        read(memory, message.tree, size, borrow=True, writable=True, known=known)
+    assert len(known) == 1
+    with pytest.raises(Malformed):
+        read(memory, message.tree, message.size - 1, borrow=True, writable=True, known=known)
 
 
 @pytest.mark.parametrize("dtype", NUMERIC, ids=str)
