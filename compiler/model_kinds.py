@@ -31,6 +31,7 @@ class Form(Enum):
     SYMBOL = "library.so:symbol"
     ADDRESS = "grpc://host:port/model"
     VERSION = "model/1/model.py"
+    GATHERED = "model/1/model.onnx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ _BUILT_IN: Final = {
     "remote": Kind(Form.ADDRESS, ("remote",), told=True),
     "native": Kind(Form.SYMBOL, ("native",)),
     "triton_python": Kind(Form.VERSION, ("triton_python",), told=True),
+    "triton_ragged": Kind(Form.GATHERED, ("triton_ragged",)),
 }
 
 
@@ -95,7 +97,7 @@ def packed(path: Path) -> bytes:
 
 
 def packed_version(path: Path) -> bytes:
-    """Return what a plan carries of a model that Triton's Python backend runs: its version's
+    """Return what a plan carries of a model of a Triton repository: its version's
     folder, and all that is beside that but other versions; of a file in a folder that is none,
     which stands for version 1, the file alone. Raises OSError."""
     version = path.parent
@@ -110,14 +112,14 @@ def packed_version(path: Path) -> bytes:
     return _archive(files)
 
 
-def split_version(location: str) -> tuple[str, str] | None:
+def split_version(location: str, suffix: str = ".py") -> tuple[str, str] | None:
     """Split `model/1/model.py`, or that with `:open` or `:next` behind it, into the path and which
     file and part of the model is meant; None when it is not written so."""
     path, colon, part = location.rpartition(":")
     if not colon or part not in PARTS:
         path, part = location, ""
     file = Path(path)
-    if file.suffix != ".py":
+    if file.suffix != suffix:
         return None
     version = file.parent.name if file.parent.name.isdigit() else "1"
     return path, f"{version}/{file.name}" + (f":{part}" if part else "")

@@ -5,9 +5,9 @@ opens it, with its share of the cores by `division`, as an `instance` (a model, 
 an `onnx_session` (`onnx_backend`, `onnx_values`) or another `session` that a `model_backend` opens,
 of a `model_folder` or, by `carriers` and `http_carrier`, of another server), a `python_stage`
 (functions, and objects of a `python_model`) or an `op_stage` (stdlib ops; `kernels` of chains of
-them), in this process or with `isolation` in others, or a model file of Triton's (`triton_python`),
-which may ask what is `nested` (`nested_models`, `own_models`) and keeps `custom_metrics`, ready
-after its `warmup`; `transfer` copies to `devices`; what this machine lacks is a `load_error`.
+them), in this process or with `isolation` in others, or a model file of Triton's (`triton_python`;
+`triton_ragged` of rows in one line), which may ask what is `nested` (`nested_models`, `own_models`)
+and keeps `custom_metrics`, ready after its `warmup`; `transfer` copies to `devices`; what this machine lacks is a `load_error`.
 `prepared` readies a pipeline: `accept` and `convert` its border, `bind` its blocks, `prune` them
 for callers who want some results only.
 

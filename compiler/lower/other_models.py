@@ -90,6 +90,8 @@ def find_content(
             text, entry = split
         case Form.VERSION if (split := split_version(text)) is not None:
             text, entry = split
+        case Form.GATHERED if (split := split_version(text, ".onnx")) is not None:
+            text, entry = split
         case Form.PATH:
             pass
         case _:
@@ -104,7 +106,7 @@ def find_content(
     if path is None or not needed:
         return None, entry
     try:
-        pack = packed_version if form is Form.VERSION else packed
+        pack = packed_version if form in (Form.VERSION, Form.GATHERED) else packed
         return blob(pack(path)), entry
     except OSError as error:
         message = f"`{text}` cannot be read: {error.strerror}"

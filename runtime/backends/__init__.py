@@ -2,7 +2,8 @@
 
 onnx.py · tensorrt.py · tensorrt_rtx.py (ONNX Runtime) · openvino.py · torch.py · tensorflow.py ·
 litert.py · remote.py (a model of another server) · triton_python.py (files of Triton's Python
-backend) · triton_bls.py (of the tritonserver that this is a part of) · native.py (C, through
-`headrace.h`) · kernel.py (chains of ops as generated code) · python.py (functions, and classes
+backend) · triton_ragged.py (ONNX models of its repositories that take rows in one line) ·
+triton_bls.py (of the tritonserver that this is a part of) · native.py (C, through `headrace.h`) ·
+kernel.py (chains of ops as generated code) · python.py (functions, and classes
 made once per instance) · op.py (the ops of the standard library)
 """

@@ -291,7 +291,6 @@ BASE = (
             "no accelerator `x`",
         ),
         ("model_transaction_policy { decoupled: true }", "answers any number of times"),
-        ('batch_output { target_name: "y" source_input: "x" }', "of a batch as a whole"),
     ],
 )
 def test_what_is_not_served_is_told_with_its_place(tmp_path: Path, field: str, said: str) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...dsl.literals import write_string
-from ..complete import model_file
+from ..complete import ONNX, model_file
+from ..config import Message
 from ..onnx_file import read_onnx
 from ..subject import Subject
 from .draft import Draft, Stage, refuse
@@ -21,6 +22,7 @@ KINDS = {
     "tensorrt": "tensorrt",
     "python": "triton_python",
 }
+_GATHERED = "triton_ragged"
 
 
 def stage_of(draft: Draft, subject: Subject, version: int, wanted: str) -> Stage:
@@ -48,6 +50,12 @@ def stage_of(draft: Draft, subject: Subject, version: int, wanted: str) -> Stage
     )
     draft.settings.stages[stage.name] = said
     return stage
+
+
+def gathers(config: Message) -> bool:
+    """Whether rows of different sizes run in one line, or tensors tell of a batch as a whole."""
+    ragged = any(one.allow_ragged_batch for one in config.input) and config.max_batch_size > 0
+    return config.backend == ONNX and bool(ragged or config.batch_input or config.batch_output)
 
 
 def call(
@@ -145,7 +153,7 @@ def _item(draft: Draft, stage: Stage, path: Path) -> str:
     results = _declared(_gives(stage), {})
     place = write_string(draft.around.locate(path))
     none = "" if stage.batches else " batch none"
-    kind = KINDS[config.backend]
+    kind = _GATHERED if gathers(config) else KINDS[config.backend]
     return f"model {stage.name} = {kind} {place} ({params}) -> ({results}){none}"
 
 
