@@ -15,6 +15,7 @@ from .request import Code
 
 LENGTH: Final = "Inference-Header-Content-Length"
 BINARY: Final = "binary_tensor_data"
+_SHOWN: Final = 200  # bytes of an answer that is none
 _OF_HTTP: Final = {
     400: Code.INVALID,
     401: Code.UNAUTHENTICATED,
@@ -132,7 +133,8 @@ def _answer(given: tuple[HTTPResponse, bytes]) -> tuple[dict[str, Any], bytes]: 
         answer = json.loads(content[:length])
         said = str(answer.get("error", answer.get("detail", ""))) if response.status != 200 else ""
     except (ValueError, AttributeError):
-        answer, said = {}, f"HTTP {response.status} {response.reason}, and no answer in JSON"
+        text = content[:_SHOWN].decode("utf-8", "replace").strip()
+        answer, said = {}, f"HTTP {response.status} {response.reason}, no JSON: {text!a}"
     if response.status == 200 and not said:
         return answer, content[length:]
     after = response.getheader("Retry-After") or ""

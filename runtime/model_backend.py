@@ -39,7 +39,7 @@ class Port:
 
     def __str__(self) -> str:
         dtype = self.dtype.value if self.dtype is not None else "of some dtype"
-        if self.dims is None:
+        if not self.dims:
             return f"{self.name}: {dtype}"
         return f"{self.name}: {dtype}[{', '.join('_' if d is None else str(d) for d in self.dims)}]"
 
@@ -116,9 +116,12 @@ def library(module: str, extra: str) -> ModuleType:
         ) from error
 
 
-def pair(declared: Sequence[Port], found: Sequence[Port], what: str) -> list[Port]:
-    """Return what the file has for each declared input or output (`what`): of the same name, or
-    else in order. Raises LoadError where they differ in number, dtype, rank or a fixed size."""
+def pair(
+    declared: Sequence[Port], found: Sequence[Port], what: str, owner: str = "file"
+) -> list[Port]:
+    """Return what the file, or other `owner` of the model, has for each declared input or output
+    (`what`): of the same name, or else in order. Raises LoadError where they differ in number,
+    dtype, rank or a fixed size."""
     by_name = {one.name: one for one in found}
     names = {one.name for one in declared}
     others = iter([one for one in found if one.name not in names])
@@ -126,12 +129,15 @@ def pair(declared: Sequence[Port], found: Sequence[Port], what: str) -> list[Por
     if len(found) != len(declared) or None in pairs:
         plural = "s" * (len(declared) != 1)
         raise _other(
-            f"it declares {len(declared)} {what}{plural}, and its file has {len(found)}", found
+            f"it declares {len(declared)} {what}{plural}, and its {owner} has {len(found)}",
+            found,
+            owner,
         )
     paired = [one for one in pairs if one is not None]
     for one, other in zip(declared, paired, strict=True):
         if not _agree(one, other):
-            raise _other(f"its {what} is declared as {one}, and its file has {other}", found)
+            told = f"its {what} is declared as {one}, and its {owner} has {other}"
+            raise _other(told, found, owner)
     return paired
 
 
@@ -145,9 +151,9 @@ def _agree(one: Port, other: Port) -> bool:
     return len(one.dims) == len(other.dims) and all(a == b or None in (a, b) for a, b in sizes)
 
 
-def _other(message: str, found: Sequence[Port]) -> LoadError:
+def _other(message: str, found: Sequence[Port], owner: str) -> LoadError:
     listed = ", ".join(map(str, found))
-    return LoadError(OTHER_MODEL, message, f"declare what the file has: {listed}")
+    return LoadError(OTHER_MODEL, message, f"declare what the {owner} has: {listed}")
 
 
 Spare = TypeVar("Spare")

@@ -98,6 +98,8 @@ class Peer:
         if refused.code is not Code.OVERLOADED:
             self._found = None  # it may be another by now
         message = f"{self.address}: {refused.message}"
+        if refused.code is Code.UNSUPPORTED and "decoupled" in message:  # as Triton says it
+            message += ". Declare it in two parts, `:open` and `:next`"
         if refused.code in GONE:
             return StageGone(refused.code, message, retry_after=refused.retry_after)
         return StageError(message)
@@ -198,7 +200,7 @@ def _paired(
         ours = by_name.get(one.name) or (declared[index] if index < len(declared) else None)
         if ours is not None and _is_wider(one, ours):
             narrowed[one.name] = Port(one.name, one.dtype, (one.dims or ())[:-1])
-    pairs = pair(declared, [narrowed.get(one.name, one) for one in found], what)
+    pairs = pair(declared, [narrowed.get(one.name, one) for one in found], what, "server")
     return [
         Named(port, other.name, other.name in narrowed)
         for port, other in zip(declared, pairs, strict=True)

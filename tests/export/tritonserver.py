@@ -39,7 +39,7 @@ def tritonserver(repository: Path, folder: Path) -> Generator[Address]:
             pytest.skip(f"there is no {environment}, see tests/export/tritonserver.py")
     packages = next((server / "lib").glob("python3.*")) / "site-packages"
     home = packages / "pytriton" / "tritonserver"
-    http, grpc = _free_port(), _free_port()
+    http, grpc = free_port(), free_port()
     command = [
         home / "bin" / "tritonserver",
         f"--model-repository={repository}",
@@ -84,7 +84,7 @@ def _said(environment: Path, expression: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 

@@ -106,7 +106,9 @@ def test_a_model_that_the_server_has_not_or_has_otherwise_is_refused_when_loaded
             with pytest.raises(LoadError, match="other") as caught:
                 calling(tmp_path, f"{address}/other")
             assert caught.value.code == "HR510"
-            with pytest.raises(LoadError, match=r"declared as left: f32"):
+            with pytest.raises(
+                LoadError, match="left: f32, and its server has left: f64"
+            ):
                 calling(tmp_path, f"{address}/told", CALLER.replace("left: f64", "left: f32"))
 
 
@@ -131,6 +133,29 @@ def until_it_answers(app: headrace.App) -> int:
         except headrace.Fault as fault:
             if fault.code is not headrace.Code.UNAVAILABLE:
                 raise
+
+
+@pytest.mark.slow
+def test_a_server_that_comes_again_with_another_model_is_seen_to_have_another(
+    tmp_path: Path,
+) -> None:
+    with served(tmp_path) as (address, _):
+        port = int(address.rpartition(":")[2])
+        app = calling(tmp_path, f"{address}/told")
+        assert one(app.p(x=1.0).priority) == 9
+    other = """
+pipeline told(x: f32[3]) -> (left: f64[3]) {
+    return left = cast(x, f64)
+}
+"""
+    with app, served(tmp_path, other, port):
+        with pytest.raises(headrace.Fault):
+            until_it_answers(app)  # is refused, if not compared: it may be another by now
+        with pytest.raises(headrace.Fault, match="input is declared as x: f32, and") as caught:
+            app.p(x=1.0)
+        assert f"{address}/told: " in caught.value.message
+        assert "declare what the server has: x: f32[3]" in caught.value.message
+        assert (caught.value.code, caught.value.stage) == (headrace.Code.FAILED, "far")
 
 
 def test_a_program_goes_on_without_a_server_where_it_says_how(tmp_path: Path) -> None:
