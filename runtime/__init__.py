@@ -2,22 +2,23 @@
 
 Loading. `load` makes stages of a plan's segments: each names the `backend` of `backends/` that
 opens it, with its share of the cores by `division`, as an `instance` (a model, with `padding`, on
-an `onnx_session` (`onnx_backend`, `onnx_values`) or another `session` that a `model_backend` opens,
-of a `model_folder` or, by `carriers` and `http_carrier`, of another server), a `python_stage`
-(functions, and objects of a `python_model`) or an `op_stage` (stdlib ops; `kernels` of chains of
-them), in this process or with `isolation` in others, or a model file of Triton's (`triton_python`;
-`triton_ragged` of rows in one line), which may ask what is `nested` (`nested_models`, `own_models`)
-and keeps `custom_metrics`, ready after its `warmup`; `transfer` copies to `devices`; what this machine lacks is a `load_error`.
-`prepared` readies a pipeline: `accept` and `convert` its border, `bind` its blocks, `prune` them
-for callers who want some results only.
+an `onnx_session` (`onnx_backend`, `onnx_values`) or an engine of `tensorrt`, or another `session`
+that a `model_backend` opens, of a `model_folder` or, by `carriers` and `http_carrier`, of another
+server), a `python_stage` (functions, and objects of a `python_model`) or an `op_stage` (stdlib ops;
+`kernels` of chains of them), in this process or with `isolation` in others, or a model file of
+Triton's (`triton_python`; `triton_ragged` of rows in one line), which may ask what is `nested`
+(`nested_models`, `own_models`) and keeps `custom_metrics`, ready after its `warmup`; `transfer`
+copies to `devices`; what this machine lacks is a `load_error`. `prepared` readies a pipeline:
+`accept` and `convert` its border, `bind` its blocks, `prune` them for callers who want some results
+only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
-with `control` for branches and walks, `together` for blocks that run at once, `spread` for lanes, `iterate` for loops
-and streams, `attempts` for `try`, `cache` for results that are kept; `rows` are the values of a
-group, `literals` those known before, `shapes` binds and compares their dimensions; `stage` is what
-work asks for; `blame` gives failures an address. `sequences` and `turns` keep states between
-requests, `in_sequence` hands them to a walk, `seats` gives it a row of its own in each batch, and
-`context` tells stages that ask whose rows they have.
+with `control` for branches and walks, `together` for blocks that run at once, `spread` for lanes,
+`iterate` for loops and streams, `attempts` for `try`, `cache` for results that are kept; `rows` are
+the values of a group, `literals` those known before, `shapes` binds and compares their dimensions;
+`stage` is what work asks for; `blame` gives failures an address. `sequences` and `turns` keep
+states between requests, `in_sequence` hands them to a walk, `seats` gives it a row of its own in
+each batch, and `context` tells stages that ask whose rows they have.
 
 Drivers. An `engine` (`engine_config`) has `calls`, which run a flow `inline` in the caller's
 thread, and `submissions`, which make it a `task` for its `crew`; who is `inside` is counted.
@@ -26,9 +27,9 @@ thread, and `submissions`, which make it a `task` for its `crew`; who is `inside
 `queue_policy`, `agenda`); `jobs` does, `threads` waits (`until`, `limits`), as many as there are
 `places`, and tells `outcomes`; `pending` is the future, `streams` hold what has been emitted;
 `simulate` puts a fake clock in place of threads, `measure` finds out what models take,
-`check_batch` whether a batch changes results, with rows of samples or `stand_ins`. `metrics`
-counts, and `observe` writes down what happens to single requests. `record` is what an embedded call
-returns.
+`check_batch` whether a batch changes results, with rows of samples (`given_rows`) or `stand_ins`.
+`metrics` counts, and `observe` writes down what happens to single requests. `record` is what an
+embedded call returns.
 
 Front ends. `repository` loads plans, lets versions come and go, and has what they have in common
 `shared`; `server` (`server_config`, `fronts`, `tls`) serves it as a `service`, `access` decides who
