@@ -1,6 +1,6 @@
 """Backends: what runs a segment, one a file, which has the name that a plan calls it by.
 
-onnx.py · tensorrt.py · tensorrt_rtx.py (ONNX Runtime) · openvino.py · torch.py · tensorflow.py ·
+onnx.py (ONNX Runtime) · tensorrt.py · tensorrt_rtx.py (engines) · openvino.py · torch.py · tensorflow.py ·
 litert.py · remote.py (a model of another server) · triton_python.py (files of Triton's Python
 backend) · triton_ragged.py (ONNX models of its repositories that take rows in one line) ·
 triton_bls.py (of the tritonserver that this is a part of) · native.py (C, through `headrace.h`) ·

@@ -227,7 +227,7 @@ def test_sizes_that_are_computed_lie_between_what_they_are_computed_of(
 
 
 def _at(dim: Dim, h: int, w: int) -> int:
-    exact = {H: SizeRange(h, h, h), W: SizeRange(w, w, w)}
+    exact: dict[Dim, SizeRange] = {H: SizeRange(h, h, h), W: SizeRange(w, w, w)}
     size = interval(dim, exact)
     assert size is not None
     return size.usual

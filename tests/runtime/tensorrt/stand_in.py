@@ -22,8 +22,14 @@ from headrace.stdlib.dtypes import to_numpy, to_onnx
 from tests.runtime.tensorrt.signatures import members
 
 SCRATCH = 1000
-_WORDS = {DType.F32: "FLOAT", DType.F16: "HALF", DType.I32: "INT32", DType.I64: "INT64"}
-_WORDS |= {DType.BOOL: "BOOL", DType.U8: "UINT8"}
+_WORDS = {
+    DType.F32: "FLOAT",
+    DType.F16: "HALF",
+    DType.I32: "INT32",
+    DType.I64: "INT64",
+    DType.BOOL: "BOOL",
+    DType.U8: "UINT8",
+}
 _DTYPES = {to_onnx(one): one for one in _WORDS}
 
 
@@ -201,7 +207,7 @@ class Network(Part):
         output = SimpleNamespace(dtype=_Word("DataType", "FLOAT", 0))
         kind = _Word("LayerType", node.op_type.upper(), 0)
         return SimpleNamespace(
-            type=kind, name=node.name, num_outputs=1, get_output=lambda _: output
+            type=kind, name=node.name, num_outputs=1, get_output=[output].__getitem__
         )
 
 
@@ -373,7 +379,7 @@ class Context(Part):
     def execute_async_v3(self, stream: int) -> bool:
         engine, names = self._engine, self._engine._names()
         assert stream
-        scratch = self._scratch or self.device_memory
+        scratch = self._scratch or vars(self)["device_memory"]
         ctypes.memset(scratch, 0xAB, SCRATCH)  # it is ours
         feeds = {n: _at(self._places[n], s, self._dtype(n)) for n, s in self._shapes.items()}
         for name, result in zip(names[engine._inputs :], engine._run(None, feeds), strict=True):
@@ -400,7 +406,7 @@ class Refitter(Part):
     called = "Refitter"
 
     def __init__(self, engine: Any, logger: Any) -> None:
-        self._engine, self._logger = engine, logger
+        self._engine, self._logger, self._model = engine, logger, b""
 
     def refit_cuda_engine(self) -> bool:
         self._engine._load(self._model)
@@ -422,4 +428,4 @@ def _at(place: int, shape: tuple[int, ...], dtype: Any) -> Any:
     """Return the memory at an address as an array."""
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     raw = (ctypes.c_char * nbytes).from_address(place)
-    return np.frombuffer(raw, dtype).reshape(shape)
+    return np.frombuffer(memoryview(raw), dtype).reshape(shape)

@@ -80,7 +80,7 @@ def run(folder: Path, version: str) -> None:
             x = np.arange(8, dtype=np.float32)
             waiting = [engine.submit(Request("p", {"x": x + number})) for number in range(16)]
             for number, one in enumerate(waiting):
-                y, z = one.result().outputs.values()
+                y, z = map(np.asarray, one.result().outputs.values())
                 assert np.array_equal(y, (x + number) * 3)
                 assert np.array_equal(z, (x + number) * 1.5)
     assert package.calls.count("Builder.build_serialized_network") == 1
