@@ -77,10 +77,7 @@ def _sample(path: Path) -> Sample:
     if path.is_dir():
         files = sorted(one for one in path.iterdir() if not one.name.startswith("."))
         return Sample(path.name, {one.stem: one for one in files})
-    if path.suffix == ".npz":
-        arrays = _loaded(path)
-        return Sample(path.name, {name: arrays[name] for name in arrays.files})
-    if path.suffix == ".json" and isinstance(whole := _loaded(path), dict):
+    if path.suffix in (".npz", ".json") and isinstance(whole := _loaded(path), dict):
         return Sample(path.name, cast("dict[str, Any]", whole))
     return Sample(path.name, {"": path})
 
@@ -108,6 +105,9 @@ def _loaded(path: Path) -> Any:  # Any: what the file holds
     try:
         if path.suffix == ".json":
             return json.loads(path.read_text(encoding="utf-8"))
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return dict(arrays)
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise _refused(f"`{path}` cannot be read: {error}") from error
