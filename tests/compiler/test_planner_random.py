@@ -56,7 +56,7 @@ def placed_graphs(draw: st.DrawFn) -> tuple[Drawn, Graph]:
     """Draw a graph, put each of its models on a device, and run all passes or placement alone."""
     drawn = draw(drawn_graphs())
     stages = dict.fromkeys(n.stage for n in walk(drawn.graph.body) if isinstance(n.kind, ModelCall))
-    devices = st.sampled_from(("cpu", "sim"))
+    devices = st.sampled_from(("cpu", "sim", "sim:1"))
     chosen = tuple((stage, StageSettings(device=draw(devices))) for stage in stages)
     graph = replace(
         drawn.graph,

