@@ -51,17 +51,27 @@ def _fails(check: Check, bindings: Bindings) -> bool:
 
 
 def stand_ins(segment: ModelSegment | PythonSegment, size: int, seed: int = 0) -> list[Value]:
-    """Return one row of a stage, its named sizes at `size`; the same one for a seed every time.
+    """Return one row of a stage, its named sizes at `size`; the same one for a seed every time. One
+    of an engine has the sizes for which that is quickest.
 
     Raises StageError for types that cannot be made up.
     """
     kinds = [field.type for field in segment.signature.params]
     bindings: Bindings = dict.fromkeys(names(kinds), size)
     random = np.random.default_rng(seed)
+    if isinstance(segment, ModelSegment) and segment.ranges:
+        return [_usual(segment, number, random) for number in range(len(kinds))]
     row = [_stand_in(kind, bindings, size, random) for kind in kinds]
     if segment.told:
         row.append(cast("Value", Context()))  # nobody has asked for it
     return row
+
+
+def _usual(segment: ModelSegment, number: int, random: np.random.Generator) -> Array:
+    """Return an input of an engine, without its batch axis."""
+    shape, axis = segment.ranges[number].usual, segment.input_axes[number]
+    kind = cast("TensorType", segment.signature.params[number].type)  # engines take no others
+    return _filled(kind.dtype, shape if axis is None else shape[:axis] + shape[axis + 1 :], random)
 
 
 def _stand_in(kind: Type, bindings: Bindings, size: int, random: np.random.Generator) -> Value:

@@ -66,7 +66,7 @@ def run(folder: Path, version: str) -> None:
     package: Any = stand_in(version)
     sys.modules["tensorrt"] = package
     scaled(folder / "m.onnx")
-    settings = "batch { max = 4 }, warmup = on, engine { sizes { K = [1, 4, 64] } }"
+    settings = "batch { max = 4 }, warmup = on, engine { sizes { K = [8, 16, 64] } }"
     signature, body = (
         "(x: f32[K]) -> (y: f32[K], z: f32[K])",
         "y, z = m(x)\n    return y = y, z = z",
