@@ -18,7 +18,7 @@ from .kept import built
 from .strides import Launch
 
 OPTIONS: Final = (
-    *("-x", "c++", "-std=c++17", "-O3", "-fPIC", "-shared"),
+    *("-x", "c++", "-std=c++17", "-O3", "-march=native", "-fPIC", "-shared"),
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
 )
 _COMPILERS: Final = ("g++", "clang++", "c++")
@@ -33,7 +33,7 @@ class HostKernel:
     ) -> None:
         """Raises LoadError where there is no compiler, or it does not take the text."""
         compiler = find_compiler()
-        key = "\0".join((kernel.text, platform.machine(), _version(compiler), *options))
+        key = "\0".join((kernel.text, _processor(), _version(compiler), *options))
         with built(folder, key, ".so", lambda: build(compiler, kernel.text, options)) as path:
             self._library = ctypes.CDLL(str(path))
 
@@ -73,6 +73,14 @@ def build(compiler: str, text: str, options: Sequence[str] = OPTIONS) -> bytes:
             said = done.stderr.strip()[:_SHOWN]
             raise LoadError(BAD_MODEL, f"{compiler} does not take a generated kernel: {said}")
         return path.read_bytes()
+
+
+def _processor() -> str:
+    """Return what code for this processor depends on."""
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text().splitlines() if listed.is_file() else []
+    told = (one for one in lines if one.lower().startswith(("flags", "features", "model name")))
+    return "\n".join((platform.machine(), *dict.fromkeys(told)))
 
 
 def _version(compiler: str) -> str:
