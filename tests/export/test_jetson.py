@@ -71,7 +71,7 @@ def test_a_plan_without_a_gpu_asks_for_none(plan: Plan) -> None:
     made = bundle(plan)
     assert "onnxruntime" in made.files["requirements.txt"].decode().split()
     assert b"nvidia " not in made.files["kinds.service"]
-    assert b"TENSORRT" not in made.files["Containerfile"]
+    assert b"engines" not in made.files["Containerfile"]
 
 
 def test_a_plan_with_engines_keeps_them_and_says_whose_wheel_it_wants(plan: Plan) -> None:
@@ -79,8 +79,18 @@ def test_a_plan_with_engines_keeps_them_and_says_whose_wheel_it_wants(plan: Plan
     assert "onnxruntime-gpu" in made.files["requirements.txt"].decode().split()
     assert "cupy-cuda13x" in made.files["requirements.txt"].decode().split()
     assert b"--runtime nvidia" in made.files["kinds.service"]
-    assert b"ORT_TENSORRT_CACHE_PATH=/var/cache/headrace" in made.files["Containerfile"]
+    kept = b'"--engines", "/var/cache/headrace/engines"'
+    assert kept in made.files["Containerfile"]
+    assert b'engines="/var/cache/headrace/engines"' in made.files["first_start.py"]
+    assert any("python3-libnvinfer" in note for note in made.notes)
     assert any("wheel of onnxruntime-gpu for Python 3.12" in note for note in made.notes)
+
+
+def test_engines_are_refused_where_the_python_beside_the_boards_cannot_import_tensorrt(
+    plan: Plan,
+) -> None:
+    with pytest.raises(ExportError, match=r"runs on TensorRT, whose bindings of JetPack 6\.2"):
+        bundle(with_models(plan, device="gpu:0", backend="tensorrt"), "6.2")
 
 
 def test_libraries_of_which_no_wheel_is_known_are_refused(plan: Plan) -> None:

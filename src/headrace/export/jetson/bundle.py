@@ -6,7 +6,7 @@ from typing import Final
 from jinja2 import Environment, StrictUndefined
 
 from ...compiler import plan_file
-from ...compiler.plan import Plan
+from ...compiler.plan import ENGINES, Plan
 from ...version import VERSION
 from ..needs import extras_of, imports_of, on_gpu
 from ..target import Export, ExportError, Subject
@@ -28,6 +28,13 @@ def make(subject: Subject) -> Export:
             f"{release.name} is known",
             "make an ONNX model of it, or serve it elsewhere and name it as `remote`",
         )
+    engines = _engines(plan)
+    if engines and not release.own:
+        raise ExportError(
+            f"`{engines[0]}` runs on TensorRT, whose bindings of JetPack {release.name} are for "
+            f"another Python than {release.python}",
+            "leave `backend` out, so that ONNX Runtime runs it, or export for `--jetpack 7.2`",
+        )
     others = sorted(imports_of(plan))
     name = _service_name(subject.name)
     words: dict[str, object] = {
@@ -35,7 +42,7 @@ def make(subject: Subject) -> Export:
         "release": release,
         "version": VERSION,
         "gpu": gpu,
-        "engines": _engines(plan),
+        "engines": engines,
         "others": others,
     }
     contents = {file: _filled(f"{file}.j2", words) for file in _TEMPLATES}
@@ -46,7 +53,7 @@ def make(subject: Subject) -> Export:
     written = {file: text.encode() for file, text in contents.items()}
     return Export(
         written | {f"{name}.plan": plan_file.to_bytes(plan)},
-        tuple(_notes(release, gpu, others)),
+        tuple(_notes(release, gpu, engines, others)),
     )
 
 
@@ -57,7 +64,7 @@ def _requirements(release: Release, extras: set[str], gpu: list[str], others: li
     return "\n".join(lines) + "\n"
 
 
-def _notes(release: Release, gpu: list[str], others: list[str]) -> list[str]:
+def _notes(release: Release, gpu: list[str], engines: list[str], others: list[str]) -> list[str]:
     found = [f"for JetPack {release.name} (Python {release.python}, CUDA {release.cuda})"]
     found.append(f"put the wheel of headrace {VERSION} into wheels/")
     if gpu:
@@ -66,14 +73,19 @@ def _notes(release: Release, gpu: list[str], others: list[str]) -> list[str]:
             f"{release.python} and CUDA {release.cuda} into wheels/; PyPI has none with code for "
             "Jetson's GPUs"
         )
+    if engines:
+        found.append(
+            f"{', '.join(engines)} run on TensorRT: the image takes it from the board's own "
+            "packages, python3-libnvinfer among them"
+        )
     if others:
         found.append(f"name in requirements.txt what gives {', '.join(others)}")
     return found
 
 
-def _engines(plan: Plan) -> bool:
-    """Whether TensorRT builds engines on the board."""
-    return any(one.backend in ("tensorrt", "tensorrt_rtx") for one in plan.segments)
+def _engines(plan: Plan) -> list[str]:
+    """Return the stages of which TensorRT builds engines on the board."""
+    return [one.name for one in plan.segments if one.backend in ENGINES]
 
 
 def _service_name(stem: str) -> str:
