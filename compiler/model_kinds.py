@@ -109,7 +109,7 @@ def packed_version(path: Path) -> bytes:
         other = inside.parts[0].isdigit() and inside.parts[0] != version.name
         if one.is_file() and not other and "__pycache__" not in inside.parts:
             files[inside.as_posix()] = one.read_bytes()
-    return _archive(files)
+    return _archive(files, around.resolve().name)
 
 
 def split_version(location: str, suffix: str = ".py") -> tuple[str, str] | None:
@@ -125,13 +125,15 @@ def split_version(location: str, suffix: str = ".py") -> tuple[str, str] | None:
     return path, f"{version}/{file.name}" + (f":{part}" if part else "")
 
 
-def _archive(files: dict[str, bytes]) -> bytes:
+def _archive(files: dict[str, bytes], folder: str = "") -> bytes:
+    """Return a ZIP, whose comment says what the folder is called where that matters."""
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.create_system, entry.external_attr = 3, 0o644 << 16  # the same on every system
             archive.writestr(entry, content)
+        archive.comment = folder.encode()
     return buffer.getvalue()
 
 

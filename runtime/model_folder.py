@@ -15,6 +15,15 @@ def is_folder(content: bytes) -> bool:
     return content.startswith(b"PK\x03\x04")
 
 
+def folder_name(content: bytes) -> str:
+    """Return what a folder in a plan is called, "" where nobody has said it."""
+    try:
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            return archive.comment.decode()
+    except (zipfile.BadZipFile, UnicodeDecodeError):
+        return ""
+
+
 @contextmanager
 def unpacked(content: bytes) -> Generator[Path]:
     """Give the folder of an archive for the time of a `with`; raises LoadError."""

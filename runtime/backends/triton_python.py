@@ -18,7 +18,7 @@ from ..division import Share
 from ..isolation.pool import Pool
 from ..load_error import BAD_MODEL, LoadError
 from ..model_backend import ports
-from ..model_folder import unpacked
+from ..model_folder import folder_name, unpacked
 from ..stage import StageError, policy_of
 from ..triton_python.calls import Calls
 from ..triton_python.config import Config, arguments, declared, parameter, read_config
@@ -38,11 +38,12 @@ def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading
         return NextStage(segment, None, None, index)
     segment = replace(segment, instances=segment.instances or 1)
     folder = loading.shared(("triton folder", segment.model), partial(Folder, segment, loading))
-    written = read_config(folder.path, segment.name)
+    called = folder_name(loading.blobs[segment.model]) or segment.name
+    written = read_config(folder.path, called)
     try:
         pool = _pool(segment, file, part, share, folder, written, loading)
     except StageError as error:
-        message = f"stage `{segment.name}`, {segment.place}: {error.message}"
+        message = f"model `{written['name']}`, {segment.place}: {error.message}"
         raise LoadError(BAD_MODEL, message) from error
     kind = OpenStage if part == "open" else TritonStage
     return kind(segment, pool, policy_of(segment), index, iterations_of(written))
@@ -69,7 +70,7 @@ def _pool(
     service = segment.service
     isolation = service.isolation
     program = ModelProgram(
-        segment.name,
+        config["name"],
         config["name"],
         str(folder.path / file),
         arguments(config, folder.path, version, segment.device, 0),
@@ -89,7 +90,7 @@ def _pool(
         told = arguments(config, folder.path, version, segment.device, number)
         return ModelProcess(replace(program, arguments=told), calls)
 
-    return loading.outside(Pool(program, segment.instances or 1, make=make), segment.name)
+    return loading.outside(Pool(program, segment.instances or 1, make=make), config["name"])
 
 
 def _named_outputs(config: Config) -> list[str]:
