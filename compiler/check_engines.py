@@ -11,7 +11,7 @@ from .batch_points import batch_points
 from .engine_sizes import Unsized, graph_ranges
 from .graph import Graph, ModelCall
 from .plan import ENGINES
-from .schedule_engine import declared_names
+from .schedule_sizes import declared_names
 from .stage_settings import backend_of, device_of, members_of
 
 

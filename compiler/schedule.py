@@ -14,10 +14,10 @@ from . import schedule_values as read
 from .choose_schedule import schedule_name
 from .graph import FunctionCall, Graph, ModelCall, OpCall, Region, Settings, StageSettings
 from .policies import Sequencing
-from .schedule_engine import read_sizes
 from .schedule_places import refuse_spread, refuse_with_places
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
 from .schedule_service import Stage, read_resources
+from .schedule_sizes import read_sizes
 from .schedule_stage import OF_BATCH, STAGE_KEYS, Around, read_stage
 from .schedule_values import Keys, Mistake, Section
 
