@@ -27,8 +27,8 @@ _INSTALL: Final = "pip install 'headrace[gpu]'"
 _NO_MEMORY: Final = 2
 """`cudaErrorMemoryAllocation`, for which CuPy has no name."""
 _DLPACK_CUDA: Final = 2
-_LEGACY: Final = 1
-"""DLPack's number of the legacy default stream."""
+_LEGACY, _NO_ORDER = 1, -1
+"""DLPack's numbers of the legacy default stream, and of none: who asks sees to the order."""
 _THOR, _CUDA_13 = 110, 13000
 """From here on an integrated GPU's memory can be given to another process."""
 
@@ -161,21 +161,23 @@ class GpuDevice(ResidentDevice):
     def lend(self, view: View, **asked: Any) -> object:  # Any: see Lends
         """Let another library use a value in place: its stream waits for what makes it, and who
         gets the memory next for what that stream was asked for until the value is dropped."""
-        pointer = asked.get("stream")
+        theirs = asked.get("stream") or _LEGACY
         with self.current():
-            theirs = self.cuda.ExternalStream(_LEGACY if pointer in (None, 0) else int(pointer))
-            if pointer != -1:  # they see to the order themselves
-                theirs.wait_event(cast("GpuEvent", view.ready).handle)
+            if theirs == _NO_ORDER:
+                theirs = _LEGACY
+            else:
+                self._runtime.streamWaitEvent(theirs, cast("GpuEvent", view.ready).handle.ptr)
             owner = _Lent()
             weakref.finalize(owner, self._given_back, view.buffer, theirs).atexit = False
             array = self._array(self.address(view), view.shape, view.dtype, owner)
-            return array.__dlpack__(**{**asked, "stream": -1})
+            return array.__dlpack__(**{**asked, "stream": _NO_ORDER})
 
-    def _given_back(self, buffer: Buffer, theirs: Any) -> None:
+    def _given_back(self, buffer: Buffer, theirs: int) -> None:
+        """Let who gets the memory next wait for what another library's stream was asked for."""
         stream = GpuStream(self)
         with self.current():
             event = self.cuda.Event(disable_timing=True)
-            event.record(theirs)
+            self._runtime.eventRecord(event.ptr, theirs)
             stream.handle.wait_event(event)
         buffer.uses[stream] = stream.record()
 
