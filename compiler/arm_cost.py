@@ -73,6 +73,8 @@ class ArmCost:
     def _model(self, node: Node) -> float | None:
         assert isinstance(node.kind, ModelCall)
         model = self._graph.model(node.kind.model)
+        if model.backend == "kernel":  # ops, in one launch that is not waited for
+            return 0.0
         if model.content is None or model.backend != "onnx":
             return None
         profile = self._graph.profile

@@ -92,7 +92,7 @@ class _Measuring:
         took = [time for name, inputs in samples.items() for time in self._request(name, inputs)]
         models: dict[tuple[str, str], tuple[int, ModelSegment]] = {}
         for index, segment in enumerate(self.plan.segments):
-            if isinstance(segment, ModelSegment):
+            if isinstance(segment, ModelSegment) and segment.kind != "kernel":
                 models.setdefault((segment.model, segment.device), (index, segment))
         times: list[ModelTimes] = []
         skipped: list[tuple[str, str]] = []

@@ -15,7 +15,7 @@ from ...compiler.kernel_file import Kernel
 from ..devices.device import Stream
 from ..devices.gpu import GpuDevice
 from .kept import built
-from .nvrtc import OPTIONS, Nvrtc
+from .nvrtc import OPTIONS, find_nvrtc
 from .strides import Launch
 
 _BLOCK: Final = 256  # threads
@@ -33,7 +33,8 @@ class CudaKernel:
             # Any: CuPy is optional
             cupy: Any = __import__("cupy")
             architecture = f"sm_{device.cuda.Device(device.index).compute_capability}"
-            with _code(kernel, architecture, folder) as path:
+            cuda = int(device.cuda.runtime.runtimeGetVersion()) // 1000
+            with _code(kernel, architecture, cuda, folder) as path:
                 self._module: Any = cupy.RawModule(path=str(path))  # Any: likewise
                 for entry in kernel.entries:  # loads it, while the file is there
                     self._module.get_function(entry)
@@ -55,10 +56,12 @@ class CudaKernel:
         return self._device.cuda.ExternalStream(stream.pointer)
 
 
-def _code(kernel: Kernel, architecture: str, folder: Path | None) -> AbstractContextManager[Path]:
+def _code(
+    kernel: Kernel, architecture: str, cuda: int, folder: Path | None
+) -> AbstractContextManager[Path]:
     image = next((one for one in kernel.images if one.architecture == architecture), None)
     if image is not None:
         return built(folder, f"image\0{image.content}", ".cubin", lambda: image.bytes)
-    nvrtc = Nvrtc()
+    nvrtc = find_nvrtc(architecture, cuda)
     key = "\0".join((kernel.text, architecture, nvrtc.version, *OPTIONS))
     return built(folder, key, ".cubin", lambda: nvrtc.build(kernel.text, architecture))

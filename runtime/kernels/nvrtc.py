@@ -8,6 +8,7 @@ of an installed toolkit. CUDA 13 has no code for architectures before 7.5, 12 no
 import ctypes
 import ctypes.util
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -21,18 +22,19 @@ OPTIONS: Final = (
     "--prec-div=true",
     "--prec-sqrt=true",
 )
-_INSTALL: Final = "pip install nvidia-cuda-nvrtc (for CUDA 12 nvidia-cuda-nvrtc-cu12)"
+_INSTALL: Final = (
+    "pip install nvidia-cuda-nvrtc (for CUDA 12, and for sm_72 and before: nvidia-cuda-nvrtc-cu12)"
+)
 _FOLDERS: Final = ("cu13/lib", "cuda_nvrtc/lib")
 _TOOLKITS: Final = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/aarch64-linux/lib")
 _SHOWN: Final = 500  # characters of what the compiler says
 
 
 class Nvrtc:
-    """The library. `version` is that of CUDA."""
+    """The library at a path. `version` is that of CUDA. Raises OSError where it is none."""
 
-    def __init__(self, path: str | None = None) -> None:
-        """`path` is the library's, looked for where it is None; raises LoadError without one."""
-        self._library = _open(path)
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
         self.version = f"{major.value}.{minor.value}"
@@ -47,13 +49,6 @@ class Nvrtc:
 
     def build(self, text: str, architecture: str) -> bytes:
         """Return the code of a kernel's text; raises LoadError where there is none."""
-        if architecture not in self.architectures():
-            known = ", ".join(self.architectures())
-            raise LoadError(
-                NO_RUNTIME,
-                f"NVRTC {self.version} has no code for {architecture}; it has {known}",
-                "use that of another CUDA: 12 for sm_72 and before, 13 for sm_110",
-            )
         program = ctypes.c_void_p()
         self._library.nvrtcCreateProgram(
             ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None
@@ -80,15 +75,24 @@ class Nvrtc:
         return buffer.raw
 
 
-def _open(path: str | None) -> ctypes.CDLL:
-    tried: Sequence[str] = [path] if path is not None else list(_candidates())
-    for one in tried:
-        try:
-            return ctypes.CDLL(one)
-        except OSError:
-            continue
+def find_nvrtc(architecture: str, cuda: int | None = None) -> Nvrtc:
+    """Return the newest library here that has code for an architecture, of one major version of
+    CUDA where that matters: a driver loads nothing of a later one. Raises LoadError without one."""
+    found: dict[str, Nvrtc] = {}
+    for path in _candidates():
+        with suppress(OSError):
+            nvrtc = Nvrtc(path)
+            found.setdefault(nvrtc.version, nvrtc)
+    fit = [one for one in found.values() if architecture in one.architectures()]
+    fit = [one for one in fit if cuda in (None, int(one.version.partition(".")[0]))]
+    if fit:
+        return max(fit, key=lambda one: tuple(map(int, one.version.split("."))))
+    wanted = "NVRTC" if cuda is None else f"NVRTC of CUDA {cuda}"
+    here = ", ".join(sorted(found)) or "none"
     raise LoadError(
-        NO_RUNTIME, "a generated kernel for a GPU needs NVRTC, which is not installed", _INSTALL
+        NO_RUNTIME,
+        f"a generated kernel for {architecture} needs {wanted} with code for it; here is {here}",
+        _INSTALL,
     )
 
 

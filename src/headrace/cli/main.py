@@ -16,7 +16,7 @@ from .console import Console, OutputError
 
 COMMANDS = (
     *("check", "fmt", "compile", "explain", "graph", "export", "import"),
-    *("run", "infer", "client", "test", "passes", "docs", "doctor", "version"),
+    *("run", "infer", "client", "test", "passes", "kernels", "docs", "doctor", "version"),
 )
 EXTRAS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("uvicorn", "uvloop", "httptools", "starlette", "grpc", "google"), "server"),

@@ -178,7 +178,8 @@ def _with_blobs(plan: Plan, blobs: dict[str, bytes]) -> Plan:
 
 def _segment_on_host(segment: Segment) -> Segment:
     if isinstance(segment, ModelSegment) and segment.backend in ON_DEVICES:
-        return replace(segment, device="cpu", backend="onnx")
+        backend = segment.backend if segment.kind == "kernel" else "onnx"
+        return replace(segment, device="cpu", backend=backend)
     return segment
 
 
