@@ -7,8 +7,8 @@ source) a backend asks `Loading` for by a key, and whatever it opens is handed t
 closed, so that no backend keeps anything between plans. What opens models is `model_backend.py`.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -27,7 +27,10 @@ from .stage import Stage
 
 
 class Outside(Closable, Protocol):
-    """What serves a stage from another process, and may be down. It may be closed twice."""
+    """What serves a stage from another process, and may be down. It may be closed twice. What it is
+    asked while it `rehearses` is asked again of each process that is started later."""
+
+    rehearses: bool
 
     @property
     def is_up(self) -> bool: ...
@@ -108,6 +111,18 @@ class Loading:
     def down(self) -> tuple[str, ...]:
         """Return the stages that nothing serves for now."""
         return tuple(stage for opened, stage in self._outside if not opened.is_up)
+
+    @contextmanager
+    def rehearsing(self) -> Generator[None]:
+        """Let what is run meanwhile be run again wherever it is started anew."""
+        outside = [opened for opened, _ in self._outside]
+        for opened in outside:
+            opened.rehearses = True
+        try:
+            yield
+        finally:
+            for opened in outside:
+                opened.rehearses = False
 
     def stop(self) -> None:
         """Close what serves from outside, whatever it is at."""

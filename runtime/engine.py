@@ -100,7 +100,8 @@ class Engine:
         named = any(one.name == "id" for one in pipeline.plan.controls)
         sequence = InSequence("1" if named else 1, start=True, end=True)
         try:
-            self.run(pipeline, inputs, sequence=sequence if pipeline.sequences else None)
+            with self._stages.rehearsing():
+                self.run(pipeline, inputs, sequence=sequence if pipeline.sequences else None)
         finally:
             self._metrics.forget()
 

@@ -6,6 +6,7 @@ kind of segment takes is known to its backend alone.
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -101,7 +102,8 @@ class Stages:
             if warm and not isinstance(segment, OpSegment):
                 # values of what is in Python stay on the host, whatever device it is told
                 where = segment.home if isinstance(segment, ModelSegment) else "cpu"
-                warm_up(segment, stage, self.device(where))
+                with self._loading.rehearsing():
+                    warm_up(segment, stage, self.device(where))
         for pipeline in plan.pipelines:
             self._seat(plan, pipeline)
             kept = [one.device for one in pipeline.states if one.device != "cpu"]
@@ -135,6 +137,10 @@ class Stages:
     def down(self) -> tuple[str, ...]:
         """Return the stages that cannot run for now, though they were loaded."""
         return self._loading.down()
+
+    def rehearsing(self) -> "AbstractContextManager[None]":
+        """Let what is run meanwhile be run again by each process that is started anew."""
+        return self._loading.rehearsing()
 
     def stop(self) -> None:
         """End what runs in other processes, so that nobody waits for it; `close` follows."""

@@ -1,6 +1,8 @@
 """A function that worker processes serve: what a stage calls in place of it.
 
 A thread a worker keeps it: starts it, waits for its end, starts it again when `supervisor` says so.
+What it was called with while it `rehearses` is gone through with each that is started later, before
+it serves anybody.
 A call takes a worker that is free. While all are busy it waits, as for an instance in the engine's
 own process; while none is up it waits for one that is expected within `supervisor.PATIENCE`, and
 fails at once otherwise.
@@ -11,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -51,6 +53,9 @@ class Pool:
         self._processes: dict[int, Process] = {}  # those that are not known to have ended
         self._free: list[Process] = []
         self._busy: set[Process] = set()
+        self._warming: set[Process] = set()
+        self._rehearsed: list[tuple[object, ...]] = []
+        self.rehearses = False
         if not sys.executable or not hasattr(os, "pidfd_open"):
             raise StageError("`isolate` wants Linux and a Python interpreter to start")
         self._keepers = [
@@ -68,6 +73,9 @@ class Pool:
             raise
 
     def __call__(self, *arguments: object) -> object:
+        if self.rehearses:
+            with self._changed:
+                self._rehearsed.append(arguments)
         while True:
             process = self._take()
             try:
@@ -95,6 +103,7 @@ class Pool:
             self._closing = True
             free, self._free = self._free, []
             starting = set(self._processes.values()) - set(free) - self._busy
+            starting |= self._warming
             self._changed.notify_all()
         for process in starting:
             process.kill()
@@ -204,6 +213,41 @@ class Pool:
             self._fail(error)
             return None
         with self._changed:
+            rehearsed = list(self._rehearsed)
+            if rehearsed:
+                self._warming.add(process)
+                self._busy.add(process)
+        if rehearsed:  # while this thread keeps it: it may print, and may end
+            threading.Thread(
+                target=self._warm_up, args=(index, process, rehearsed), daemon=True
+            ).start()
+        else:
+            self._serve(index, process)
+        return process
+
+    def _warm_up(
+        self, index: int, process: Process, rehearsed: Sequence[tuple[object, ...]]
+    ) -> None:
+        """Let a worker do what all did before they served anybody."""
+        try:
+            for arguments in rehearsed:
+                process.call(arguments)
+        except Exception as error:  # the function's own, or that of a worker that has ended
+            said = ascii(f"{type(error).__name__}: {error}")
+            _LOG.error("stage `%s`: its run at loading fails now: %s", self._program.stage, said)
+        finally:
+            with self._changed:
+                self._warming.discard(process)
+                self._busy.discard(process)
+            self._serve(index, process)
+
+    def _serve(self, index: int, process: Process) -> None:
+        """Let a worker be asked, unless it has ended."""
+        with self._changed:
+            here = self._processes.get(index) is process
+            if not here or process.killed or process.ended.is_set():
+                self._changed.notify_all()
+                return
             self._standings[index] = served(self._standings[index], self._clock())
             self._failure = None
             closing = self._closing
@@ -212,7 +256,6 @@ class Pool:
             self._changed.notify_all()
         if closing:
             process.finish()
-        return process
 
     def _died(self, index: int, answers: int = 0) -> None:
         with self._changed:

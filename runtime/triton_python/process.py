@@ -102,6 +102,10 @@ class ModelProcess(Process):
         """Let the model `execute` a run, and return when it has; what it has not answered then, it
         answers later."""
         run = cast("Run", arguments[0])
+        if run.over:  # it is run once more, by a worker that was started anew
+            if run.asked:  # of a model that has answered it by itself
+                return None
+            run = Run(run.contexts, run.groups, run.sequences)
         chunks: list[Any] = []  # Any: bytes of tensors
         self._over.clear()
         first = self._open.begin(run)

@@ -465,3 +465,61 @@ def f(path):
             f(path)
         reader.join()
         assert ended(int(found[0]))
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_started_again_rehearses_what_the_first_has() -> None:
+    with pool("Counts", made=True) as counts:
+        counts.rehearses = True
+        for _ in range(3):
+            counts("")
+        counts.rehearses = False
+        (number,) = [one.number for one in list(counts._processes.values())]
+        os.kill(number, signal.SIGKILL)
+        assert ended(number)
+        (times, _) = asked_again(counts)
+        assert times == 4
+
+
+@pytest.mark.slow
+def test_a_rehearsal_that_fails_now_is_told_and_one_that_kills_is_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    flag = tmp_path / "flag"
+    source = (
+        "import os\n"
+        "def act(path):\n"
+        "    if not os.path.exists(path): return os.getpid()\n"
+        "    if open(path).read() == 'die': os._exit(3)\n"
+        "    raise ValueError('not now')\n"
+    )
+    with pool("act", source) as act:
+        act.rehearses = True
+        number = act(str(flag))
+        act.rehearses = False
+        assert isinstance(number, int)
+        flag.write_text("raise")
+        os.kill(number, signal.SIGKILL)
+        assert ended(number)
+        with pytest.raises(WorkerError, match="not now"):  # it serves all the same
+            asked_again(act, str(flag))
+        assert "its run at loading fails now" in caplog.text
+        (number,) = [one.number for one in list(act._processes.values())]
+        flag.write_text("die")
+        os.kill(number, signal.SIGKILL)
+        assert ended(number)
+        with pytest.raises(StageGone):
+            asked_again(act, str(flag))
+        flag.unlink()
+        eventually(lambda: act.is_up, 30.0)
+        assert isinstance(act(str(flag)), int)
+
+
+def asked_again(asked: Pool, argument: str = "") -> Any:  # Any: whatever the function gives
+    """Return what a worker that comes back gives, once it is known to have ended."""
+    while True:
+        try:
+            return asked(argument)
+        except StageGone as gone:
+            if "SIGKILL" not in gone.message:
+                raise
