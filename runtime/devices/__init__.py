@@ -1,9 +1,9 @@
 """Devices: memory and copies, one kind a file.
 
 device.py (what a device, a stream, an event, a buffer and a view are) · ledger.py (what is counted)
-· streams.py (those of a stage) · host.py (`cpu`) · resident.py (what devices with memory of their
-own have in common, with a pool.py) · gpu.py (`gpu:0`, CuPy) · sim.py (`sim`, for tests, made of the
-parts in simulation)
+· streams.py (those of a stage) · host.py (`cpu`) · driver.py (what a kind of device does itself)
+· resident.py (what devices with memory of their own have in common, with a pool.py) · gpu.py
+(`gpu:0`, CuPy) · sim.py (`sim`, for tests, made of the parts in simulation)
 """
 
 from importlib import import_module

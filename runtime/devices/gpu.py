@@ -21,7 +21,8 @@ import numpy as np
 from ...stdlib.op import Array
 from ..load_error import NO_RUNTIME, LoadError
 from .device import Buffer, Capabilities, DeviceError, DeviceKind, Event, Stream, View
-from .resident import Kind, ResidentDevice, ResidentStream
+from .driver import Kind, ResidentStream
+from .resident import ResidentDevice
 
 _INSTALL: Final = "pip install 'headrace[gpu]'"
 _NO_MEMORY: Final = 2

@@ -9,10 +9,7 @@ written where the device reads it, in a pool of its own (`mapped`), and nothing 
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from enum import Enum
 from functools import partial
 from typing import Any, cast
 
@@ -30,45 +27,13 @@ from .device import (
     Uses,
     View,
 )
+from .driver import Driver, Kind, ResidentStream
 from .ledger import Books, Ledger
 from .pool import Block, Pool
 
 
-class Kind(Enum):
-    """What a device is asked to do."""
-
-    RUN = "run"
-    FILL = "fill"
-    UPLOAD = "h2d"
-    DOWNLOAD = "d2h"
-    MOVE = "d2d"
-    PEER = "p2p"
-
-
-class ResidentStream(Stream, ABC):
-    """A stream of one device; its events may be waited for by all devices of that kind."""
-
-    def __init__(self, device: "ResidentDevice") -> None:
-        self.device = device
-
-    def wait(self, event: Event) -> None:
-        if not isinstance(event.stream, type(self)):
-            raise ResidencyError(f"{self} cannot wait for {event}")
-        self._wait(event)
-
-    @abstractmethod
-    def _wait(self, event: Event) -> None:
-        """Wait for an event of this kind of device."""
-
-    def __str__(self) -> str:
-        return f"a stream of {self.device.name}"
-
-
-class ResidentDevice(Device, ABC):
-    """`memory` and `index` are how ONNX Runtime calls what values lie in. Thread-safe."""
-
-    memory: str
-    index: int
+class ResidentDevice(Driver, Device):
+    """Thread-safe. What a kind of device does itself is a Driver's."""
 
     def __init__(self, name: str, capabilities: Capabilities) -> None:
         self._name, self._capabilities = name, capabilities
@@ -331,18 +296,6 @@ class ResidentDevice(Device, ABC):
         if cast("ResidentStream", stream).device is not self:
             raise ResidencyError(f"`{stage}` is on {self._name}, and its stream is {stream}")
 
-    @abstractmethod
-    def address(self, view: View) -> int:
-        """Return where what runs on the device finds a view."""
-
-    @abstractmethod
-    def adopt(self, value: Any, stage: str, stream: Stream) -> View:  # Any: an OrtValue, untyped
-        """Take over what a session on this device has put where it chose; no copy is counted."""
-
-    @abstractmethod
-    def free_bytes(self) -> int:
-        """Return how much memory the device has left."""
-
     def _move_to(self, whole: View, views: Sequence[View], stage: str, stream: Stream) -> None:
         to, nbytes = self.address(whole), views[0].nbytes
         sources = [self.address(view) for view in views]
@@ -353,67 +306,6 @@ class ResidentDevice(Device, ABC):
 
         self.launch(stage, stream, views, (whole,), run, Kind.MOVE)
         self.books.count(stage, d2d=len(views), d2d_bytes=whole.nbytes)
-
-    @abstractmethod
-    def _submit(
-        self,
-        stage: str,
-        stream: Stream,
-        reads: Sequence[View],
-        writes: Sequence[View],
-        run: Callable[[], None],
-        kind: Kind,
-    ) -> None:
-        """Let `run` be done in the order of the stream."""
-
-    @abstractmethod
-    def _take(self, nbytes: int) -> int | None:
-        """Return the offset of new memory; None when there is no more."""
-
-    @abstractmethod
-    def _give(self, offset: int, nbytes: int) -> None:
-        """Give back memory that nothing uses or will use."""
-
-    @abstractmethod
-    def _take_mapped(self, nbytes: int) -> int | None:
-        """Do as `_take` does, with memory that the host can write; asked for where the device is
-        integrated."""
-
-    @abstractmethod
-    def _give_mapped(self, offset: int, nbytes: int) -> None: ...
-
-    @abstractmethod
-    def _write_mapped(self, address: int, array: Array) -> None:
-        """Write from the host to memory of `_take_mapped`."""
-
-    def _host_array(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:  # Any: as above
-        """Return an array that a copy to the host is to fill."""
-        return np.empty(shape, dtype)
-
-    # Any: of any scalar; an array of the library that works on the device
-    @abstractmethod
-    def tensor(self, address: int, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Any:
-        """Return an array in this memory, for what runs on the device."""
-
-    @abstractmethod
-    def on(self, stream: Stream) -> AbstractContextManager[object]:
-        """Return a context in which arrays of `tensor` are worked on in the order of a stream."""
-
-    @abstractmethod
-    def _copy_in(self, address: int, array: Array, stream: Stream) -> None: ...
-
-    @abstractmethod
-    def _copy_out(self, array: Array, address: int, stream: Stream) -> None: ...
-
-    @abstractmethod
-    def _move(self, to: int, source: int, nbytes: int, stream: Stream) -> None: ...
-
-    # Any: a device of this kind
-    @abstractmethod
-    def _move_from(self, other: Any, to: int, source: int, nbytes: int, stream: Stream) -> None: ...
-
-    @abstractmethod
-    def _clear(self, address: int, nbytes: int, stream: Stream) -> None: ...
 
     def _leased(self, view: View, stream: Stream) -> None:
         """Hear of a value that has just got its memory."""

@@ -29,8 +29,9 @@ from .device import (
     Stream,
     View,
 )
+from .driver import Kind, ResidentStream
 from .pool import Block
-from .resident import Kind, ResidentDevice, ResidentStream
+from .resident import ResidentDevice
 from .simulation.clocks import Clock, Track, Use, join
 from .simulation.delay import Operation, Queue
 from .simulation.faults import NO_FAULTS, Faults, Injector

@@ -8,8 +8,8 @@ import pytest
 
 from headrace.compiler.plan import TransferStep
 from headrace.runtime.devices.device import ResidencyError, Stream, View
+from headrace.runtime.devices.driver import Kind
 from headrace.runtime.devices.host import HostDevice
-from headrace.runtime.devices.resident import Kind
 from headrace.runtime.devices.sim import SimConfig, SimDevice
 from headrace.runtime.devices.simulation.clocks import RaceError, UninitialisedRead
 from headrace.runtime.engine import Engine, EngineConfig
