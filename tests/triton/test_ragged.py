@@ -104,12 +104,12 @@ def test_rows_of_a_run_are_told_of_each_other(tmp_path: Path) -> None:
         + """
 
 pipeline many(xs: list<f32[_], 9>) -> (sum: f32[N, 1], start: i32[N, 1], longest: i64[N, 1],
-        count: i32[N, 1], shape: f32[N, 1], sizes: i32[N, 1], twice: list<f32[_], 9>) {
+        counts: i32[N, 1], shape: f32[N, 1], sizes: i32[N, 1], twice: list<f32[_], 9>) {
     found = for x in xs {
         s, c, b, l, h, z, t = net(x)
         yield s = s, c = c, b = b, l = l, h = h, z = z, t = t
     }
-    return sum = found.s, start = found.b, longest = found.l, count = found.c, shape = found.h,
+    return sum = found.s, start = found.b, longest = found.l, counts = found.c, shape = found.h,
         sizes = found.z, twice = found.t
 }
 
@@ -120,7 +120,7 @@ schedule many { net { batch { max = 8 } } }
     with headrace.load(tmp_path / "many.pipe") as app:
         found = app.many(xs=rows)
     assert found.sum.ravel().tolist() == [6, 4, 0, 11]
-    assert found.count.ravel().tolist() == found.sizes.ravel().tolist() == [3, 1, 0, 2]
+    assert found.counts.ravel().tolist() == found.sizes.ravel().tolist() == [3, 1, 0, 2]
     assert found.shape.ravel().tolist() == [3, 1, 0, 2]
     assert found.start.ravel().tolist() == [0, 3, 4, 4]
     assert found.longest.ravel().tolist() == [3, 3, 3, 3]

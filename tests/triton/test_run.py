@@ -269,6 +269,18 @@ def test_what_is_wrong_with_one_model_keeps_no_other_from_being_served(tmp_path:
     follower.repository.close()
 
 
+def test_an_ensemble_is_not_served_where_one_in_it_lacks_what_is_asked(tmp_path: Path) -> None:
+    unary(tmp_path / "neg/1/model.onnx", "Neg", "x", "y")
+    put(tmp_path / "neg/config.pbtxt", "")
+    ensemble(tmp_path, "inner", ["A"], ["B", "C"], ["neg: x=A > y=B"])
+    ensemble(tmp_path, "outer", ["A"], ["D"], ["inner: A=A > C=D"])
+    follower = Follower(tmp_path, Options())
+    follower.renew()
+    assert list(follower.repository.routes) == ["neg"]
+    assert "nothing makes `C`" in str(follower.failures["outer"].cause)
+    follower.repository.close()
+
+
 def test_callers_load_an_ensemble_with_what_it_is_made_of_and_models_by_other_configurations(
     tmp_path: Path,
 ) -> None:

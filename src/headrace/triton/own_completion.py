@@ -27,7 +27,7 @@ class OwnCompletions:
     def complete(self, model: Model, config: Message) -> Message:
         """Return the configuration as the model completes it; the same where it does not."""
         file = model_file(model, config) if config.backend == PYTHON else None
-        if file is None or not file.is_file() or _ASKED not in file.read_bytes():
+        if file is None or not asked_for(file):
             return config
         status = file.stat()
         key = (str(file), status.st_mtime_ns, status.st_size, config.SerializeToString())
@@ -38,6 +38,11 @@ class OwnCompletions:
             return found
         self.mistakes.append(Diagnostic(UNSERVED, found, Label(model.config.place("name"))))
         return config
+
+
+def asked_for(file: Path) -> bool:
+    """Whether a model of a file has something to say of its configuration."""
+    return file.is_file() and _ASKED in file.read_bytes()
 
 
 def _asked(file: Path, config: Message) -> Message | str:

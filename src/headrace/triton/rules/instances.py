@@ -24,7 +24,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
                 0,
                 help="write `kind: KIND_GPU`, or leave out `gpus`",
             )
-        if group.profile and subject.config.platform != "tensorrt_plan":
+        if group.profile and subject.config.backend not in ("", "tensorrt"):
             yield subject.error(
                 _CODE, "`profile` is for TensorRT's models alone", *path, "profile", 0
             )

@@ -1,6 +1,7 @@
 """Folders and files: versions, the files of models, labels; the name is the folder's."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from ...dsl.diagnostic import Diagnostic
 from ..complete import model_file, served
@@ -78,10 +79,21 @@ def _files(subject: Subject) -> Iterator[Diagnostic]:
     """Look for the model's file in each version that is served."""
     if subject.is_ensemble:
         return
+    name = subject.config.default_model_filename
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        yield subject.error(
+            "HR606",
+            f"`{name}` is in no folder of a version",
+            "default_model_filename",
+            help="put the file into the folder, and write its name",
+        )
+        return
     for version in served(subject.model, subject.config):
         path = model_file(subject.model, subject.config, version)
         if path is not None and not path.exists():
-            there = sorted(entry.name for entry in path.parent.iterdir())
+            there = (
+                sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
+            )
             yield subject.error(
                 "HR606",
                 f"version {version} of `{subject.name}` has no file `{path.name}`",

@@ -5,8 +5,11 @@ from itertools import groupby
 from math import prod
 
 from ...dsl.diagnostic import Diagnostic, Label
+from ..complete import PYTHON, model_file
 from ..config import Message, data_type, data_type_name
+from ..own_completion import asked_for
 from ..subject import Subject, dims_text, meant
+from .backends import BACKENDS
 
 _CODE = "HR610"
 _OF_A_BATCH = {data_type("INT32"), data_type("FP32")}
@@ -25,8 +28,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
 def _missing(subject: Subject) -> Iterator[Diagnostic]:
     """A model that neither says its tensors nor lets them be found out."""
     config = subject.config
-    told_later = config.backend in ("python", "openvino", "tensorflow", "tensorrt", "onnxruntime")
-    if told_later or not (config.backend or subject.is_ensemble):
+    # All others find it out themselves, or are no backends here, which is said already.
+    if config.backend != "pytorch" and not subject.is_ensemble:
         return
     for side in ("input", "output"):
         if not getattr(config, side):
@@ -40,7 +43,8 @@ def _missing(subject: Subject) -> Iterator[Diagnostic]:
 def _tensor(subject: Subject, side: str, i: int, tensor: Message) -> Iterator[Diagnostic]:
     if not tensor.name:
         yield subject.error(_CODE, f"an {side} without a name", side, i)
-    if tensor.data_type == 0:
+    told_later = _is_told_later(subject)
+    if tensor.data_type == 0 and not told_later:
         yield subject.error(
             _CODE,
             f"`{tensor.name}` has no data type",
@@ -49,7 +53,7 @@ def _tensor(subject: Subject, side: str, i: int, tensor: Message) -> Iterator[Di
             "data_type" if subject.place(side, i, "data_type").text.startswith("TYPE") else "name",
             help="write `data_type: TYPE_FP32`, or another",
         )
-    if not tensor.dims:
+    if not tensor.dims and not told_later:
         yield subject.error(
             _CODE,
             f"`{tensor.name}` has no dims",
@@ -72,10 +76,22 @@ def _tensor(subject: Subject, side: str, i: int, tensor: Message) -> Iterator[Di
             help="leave out `format`",
         )
     for option in ("is_shape_tensor", "is_non_linear_format_io"):
-        if getattr(tensor, option) and subject.config.platform != "tensorrt_plan":
+        if getattr(tensor, option) and subject.config.backend not in ("", "tensorrt"):
             yield subject.error(
                 _CODE, f"`{option}` is for TensorRT's models alone", side, i, option
             )
+
+
+def _is_told_later(subject: Subject) -> bool:
+    """Whether the backend completes what is half said: TensorRT's, a Python model that says it, and
+    those that headrace does not have."""
+    config = subject.config
+    if config.backend == PYTHON:
+        file = model_file(subject.model, config)
+        return file is not None and asked_for(file)
+    return (not subject.is_ensemble and config.backend not in (*BACKENDS, "")) or (
+        config.backend == "tensorrt"
+    )
 
 
 def _sizes(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ...dsl.diagnostic import Diagnostic
 from ..subject import Subject
+from .backends import BACKENDS
 
 _CODE = "HR630"
 
@@ -92,7 +93,8 @@ def _ragged(subject: Subject, i: int, name: str, allowed: bool) -> Iterator[Diag
             help="write `max_batch_size`",
         )
     elif not any(name in one.source_input for one in subject.config.batch_input) and (
-        subject.config.backend != "python"  # which is shown the requests one by one
+        # Python is shown the requests one by one; what is unknown here may be told otherwise.
+        subject.config.backend in BACKENDS and subject.config.backend != "python"
     ):
         yield subject.warning(
             "HR627",

@@ -59,6 +59,14 @@ def call_ensemble(
         made = ask(draft, _step(draft, subject, ready, values, wanted, within))
         outputs = subject.config.ensemble_scheduling.step[ready].output_map
         values |= {outputs[name]: value for name, value in made.items()}
+    for name in wanted:
+        if name not in values:
+            raise refuse(
+                subject,
+                f"nothing makes `{name}`",
+                "ensemble_scheduling",
+                help="let a step give it, or leave it out of the outputs",
+            )
     return {name: values[name] for name in wanted}
 
 

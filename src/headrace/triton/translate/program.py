@@ -87,8 +87,23 @@ def _begin(subject: Subject, around: Surroundings) -> tuple[Draft, str, dict[str
     ]
     if mistakes:
         raise CompileError(mistakes)
+    for one in members(subject):
+        _require_told(one)
     pipeline = draft.names.fresh(subject.name)
     return draft, pipeline, {one.name: draft.names.fresh(one.name) for one in subject.config.input}
+
+
+def _require_told(subject: Subject) -> None:
+    """Refuse a model of which it is not known what it takes and gives, once it has been asked."""
+    for side in ("input", "output"):
+        tensors = list(getattr(subject.config, side))
+        if not tensors or not all(one.data_type and one.dims for one in tensors):
+            raise refuse(
+                subject,
+                f"nothing says which {side}s `{subject.name}` has",
+                side,
+                help=f'write `{side} [ {{ name: "x" data_type: TYPE_FP32 dims: [ 3 ] }} ]`',
+            )
 
 
 def _text(

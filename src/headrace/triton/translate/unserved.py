@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ...dsl.diagnostic import Diagnostic
-from ..complete import ONNX, PYTHON
+from ..complete import ONNX
 from ..subject import Subject
 from .draft import UNSERVED
 
@@ -42,7 +42,7 @@ def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
     config = subject.config
     for field in ("batch_input", "batch_output"):
         for number, _ in enumerate(getattr(config, field)):
-            if config.backend != ONNX:
+            if config.backend not in ("", ONNX):
                 message = f"tensors of a batch as a whole are not made for `{config.backend}`"
                 yield (field, number), message, "let the model take and give a row for each row"
     for field, tensors in (("input", config.input), ("output", config.output)):
@@ -51,7 +51,8 @@ def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
                 message = f"`{one.name}` gets a shape with several open sizes"
                 yield (field, number, "reshape"), message, "leave one of them open"
     # A Python model is given each request as it came; without rows there is nothing to gather.
-    gathers = config.backend not in ("", PYTHON, ONNX) and config.max_batch_size > 0
+    gathers = config.backend in ("pytorch", "tensorflow", "tensorrt", "openvino")
+    gathers = gathers and config.max_batch_size > 0
     for number, one in enumerate(config.input):
         if one.allow_ragged_batch and gathers:
             message = f"rows of `{one.name}` do not follow each other in one line"
