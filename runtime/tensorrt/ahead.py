@@ -1,13 +1,15 @@
 """Builds the engines that a plan wants, before anybody loads it, and tells what is in them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from ...compiler.plan import ENGINES, ModelSegment, Plan
+from ..devices import open_device
 from ..load_error import LoadError
 from .build import Request
 from .cache import EngineCache, Entry, key_of
-from .driver import Gpu, find_gpu
+from .driver import Gpu, calls_to, find_gpu
 from .opening import take_engine
 from .package import Package, open_package
 
@@ -24,7 +26,8 @@ def build_ahead(plan: Plan, folder: Path, progress: Progress) -> list[Entry]:
         progress(len(found), len(segments), segment.name)
         package, gpu = _where(segment)
         content, request = blobs[segment.model], Request.of(segment)
-        found.append(take_engine(package, content, request, gpu, folder))
+        with _built_on(segment) if package.needs_gpu and gpu is not None else nullcontext():
+            found.append(take_engine(package, content, request, gpu, folder))
     progress(len(found), len(segments), "")
     return found
 
@@ -54,3 +57,17 @@ def _where(segment: ModelSegment) -> tuple[Package, Gpu | None]:
         return open_package(segment.backend), find_gpu(int(number or 0))
     except LoadError as error:
         raise Request.of(segment).placed(error) from error
+
+
+@contextmanager
+def _built_on(segment: ModelSegment) -> Generator[None]:
+    """Let a library that builds for the GPU that this thread is on build for a segment's."""
+    if segment.device == "gpu:0":
+        yield
+        return
+    device = open_device(segment.device)
+    try:
+        with calls_to(device):
+            yield
+    finally:
+        device.close()

@@ -5,7 +5,11 @@ process.
 """
 
 import ctypes
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+
+from ..devices.device import Device
+from ..devices.gpu import GpuDevice
 
 _MAJOR, _MINOR = 75, 76
 """`CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`."""
@@ -37,3 +41,8 @@ def find_gpu(index: int) -> Gpu | None:
     for number, attribute in zip(numbers, (_MAJOR, _MINOR), strict=True):
         cuda.cuDeviceGetAttribute(ctypes.byref(number), attribute, device)
     return Gpu(name.value.decode(), numbers[0].value * 10 + numbers[1].value, driver.value)
+
+
+def calls_to(device: Device) -> AbstractContextManager[object]:
+    """Return a context in which what a library is asked for in this thread is done on a GPU."""
+    return device.current() if isinstance(device, GpuDevice) else nullcontext()

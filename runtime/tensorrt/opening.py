@@ -14,7 +14,7 @@ from ..load_error import NO_DEVICE, LoadError
 from ..stage import policy_of
 from .build import Built, Request, build, check_features
 from .cache import EngineCache, Entry, key_of
-from .driver import Gpu, find_gpu
+from .driver import Gpu, calls_to, find_gpu
 from .engine import Engine
 from .package import OTHERWISE, Package, open_package
 from .refit import refitted, skeleton
@@ -41,8 +41,9 @@ def engine_backend(name: str) -> Backend:
 
         def session() -> EngineSession:
             content = loading.blobs[segment.model]
-            entry = take_engine(package, content, request, gpu, loading.engines)
-            engine = Engine(package, entry.engine, request, gpu)
+            with calls_to(device):
+                entry = take_engine(package, content, request, gpu, loading.engines)
+                engine = Engine(package, entry.engine, request, gpu)
             return EngineSession(engine, device, segment.ranges, segment.output_names)
 
         built = segment.service.engine

@@ -18,6 +18,7 @@ from ..devices.streams import Streams
 from ..request import Code
 from ..session import said
 from ..stage import StageError, StageGone
+from .driver import calls_to
 from .engine import Context, Engine, Output
 from .outputs import output_allocator
 
@@ -73,7 +74,7 @@ class EngineSession:
             raise StageGone(Code.UNAVAILABLE, "the engine was closed")
         for name, view in feeds.items():
             _require_within(self._ranges[name], view.shape)
-        with engine.context() as context:
+        with calls_to(self._device), engine.context() as context:
             context.follow(stream)
             self._bind(context, feeds)
             run = _Run(engine, context, self._device, stage, stream)
