@@ -5,7 +5,7 @@ Prepared once a pipeline. What does not fit is a RequestError that shows the sig
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import NoReturn, cast
+from typing import Final, NoReturn, cast
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from .literals import literal_item, show_literal
 from .request import Code, Fault, RequestError
 from .rows import Constant, Rows, Value, as_array
 from .shapes import Bindings, is_derived, names
+
+_UNNAMED: Final[Bindings] = {}
+"""Of types without named sizes, of which none is ever bound."""
 
 
 def show_signature(pipeline: PipelinePlan) -> str:
@@ -77,12 +80,13 @@ class Acceptor:
         found = names(kinds)
         self._derived = any(map(is_derived, kinds))
         self._independent = len(found) == len(set(found)) and not self._derived
+        self._named = bool(found) or self._derived
 
     def accept(self, inputs: Mapping[str, object]) -> list[Rows]:
         """Return one column per parameter; all have as many rows as the request."""
         if self._batch is not None:
             return self._accept_rows(inputs)
-        bindings: Bindings = {}
+        bindings: Bindings = {} if self._named else _UNNAMED
         columns: list[Rows] = []
         given = 0
         for name, convert, default in self._entries:

@@ -17,7 +17,7 @@ However many wait, what each call costs depends on what it returns alone.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from ..compiler.policies import Batching, Queueing
 from .agenda import Agenda
@@ -29,8 +29,7 @@ _LOOKED_AT = 4
 """So many times as many entries as a batch has rows are looked at for rows of one size."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice(Generic[Owner]):
+class Slice(NamedTuple, Generic[Owner]):
     """Rows `start` to `stop` (exclusive) of an entry."""
 
     entry: Entry[Owner]
@@ -56,7 +55,8 @@ class Batcher(Generic[Owner]):
         self._waste = batching.padding.waste if batching.padding is not None else None
         self._policy = QueuePolicy(queueing) if queueing is not None else None
         self._lines: dict[object, Line[Owner]] = {}
-        self._owners: dict[Owner, dict[int, Entry[Owner]]] = {}
+        self._owners: dict[Owner, Sequence[Entry[Owner]]] = {}
+        self._left: dict[Owner, int] = {}  # of those with several entries
         self._expiries: Agenda[float, Entry[Owner]] = Agenda(_waits)
         self._ready: Agenda[tuple[Rank, float], Line[Owner]] = Agenda(_is_ready)
         self._coming: Agenda[float, Line[Owner]] = Agenda(_is_coming)
@@ -87,10 +87,11 @@ class Batcher(Generic[Owner]):
             if not self._policy.admits(level, idle):
                 return False
             self._policy.enter(level)
-        held = self._owners[owner] = {}
+        self._owners[owner] = entries
+        if len(entries) > 1:
+            self._left[owner] = len(entries)
         for entry in entries:
             entry.arrived, entry.number = now, next(self._numbers)
-            held[entry.number] = entry
             line = self._lines.get(entry.key)
             if line is None:
                 line = self._lines[entry.key] = Line(entry.key)
@@ -161,7 +162,9 @@ class Batcher(Generic[Owner]):
 
     def cancel(self, owner: Owner, now: float) -> None:
         """Forget the rows of an owner that have not been taken."""
-        for entry in list(self._owners.get(owner, {}).values()):
+        for entry in self._owners.get(owner, ()):
+            if entry.gone:
+                continue
             line = self._lines[entry.key]
             self.rows -= entry.remaining
             self._leave(line, entry)
@@ -185,9 +188,10 @@ class Batcher(Generic[Owner]):
             filled = sum(rows for _, rows in taken)
         slices: list[Slice[Owner]] = []
         for entry, rows in taken:
-            slices.append(Slice(entry, entry.taken, entry.taken + rows))
-            entry.taken += rows
-            if not entry.remaining:
+            start, stop = entry.taken, entry.taken + rows
+            slices.append(Slice(entry, start, stop))
+            entry.taken = stop
+            if stop == entry.count:
                 self._leave(line, entry)
         line.rows -= filled
         self.rows -= filled
@@ -227,12 +231,15 @@ class Batcher(Generic[Owner]):
 
     def _leave(self, line: Line[Owner], entry: Entry[Owner]) -> None:
         line.remove(entry)
-        held = self._owners[entry.owner]
-        del held[entry.number]
-        if not held:
-            del self._owners[entry.owner]
-            if self._policy is not None:
-                self._policy.leave(entry.level)
+        owner = entry.owner
+        if len(self._owners[owner]) > 1:
+            self._left[owner] -= 1
+            if self._left[owner]:
+                return
+            del self._left[owner]
+        del self._owners[owner]
+        if self._policy is not None:
+            self._policy.leave(entry.level)
 
     def _settle(self, line: Line[Owner], now: float) -> None:
         """Find out anew when the next batch of a line is ready."""

@@ -97,10 +97,6 @@ class Entrance:
         self._hand(task)
         self._strands.come(task)
 
-    def parked(self, task: Task) -> bool:
-        """Whether a request waits for its turn."""
-        return bool(self._parked) and task in self._parked
-
     def begin(self, task: Task, now: float) -> bool:
         """Take a request that is to be begun by the next free worker; False when it is not."""
         if task.done or task not in self._handed:
@@ -156,14 +152,16 @@ class Entrance:
         if not task.started:
             self.lines[task.pipeline.index].cancel(task, now)
 
-    def finish(self, task: Task, now: float) -> None:
-        """Take a request out wherever it is."""
-        if self.parked(task):
-            self._parked.discard(task)
-        elif task.started:
+    def finish(self, task: Task, now: float) -> bool:
+        """Take a request out wherever it is; return whether it waited for its turn."""
+        if task.started:
             self.started -= 1
+        elif self._parked and task in self._parked:
+            self._parked.discard(task)
+            return True
         else:
             self.lines[task.pipeline.index].cancel(task, now)
+        return False
 
     def tasks(self) -> list[Task]:
         """Return all that wait here."""

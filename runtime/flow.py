@@ -11,7 +11,7 @@ Blocks are bound once when a plan is loaded (`bind.py`); per request nothing is 
 """
 
 from collections.abc import Generator, Sequence
-from typing import Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from ..compiler.plan import Place
 from ..dsl.types import Type
@@ -150,25 +150,54 @@ class Call:
             slots[slot] = column
 
 
+class Single(Generator[Asked, "list[Rows]", "list[Rows]"]):
+    """The walk over a block that is one call, whose results are its own: as a generator that yields
+    one Work, in half of the time."""
+
+    __slots__ = ("_asked", "_work")
+
+    def __init__(self, call: Call, columns: list[Rows], group: Group) -> None:
+        self._work = Work(call.stage, columns, group, call.place)
+        self._asked = False
+
+    def __next__(self) -> Asked:
+        if self._asked:
+            raise AssertionError("a stage's results are to be sent")
+        self._asked = True
+        return self._work
+
+    def send(self, value: "list[Rows] | None", /) -> Asked:
+        if value is None:
+            return self.__next__()
+        raise StopIteration(value)
+
+    def throw(self, kind: Any, *_: Any) -> Asked:  # Any: as Python has it; here it is a fault
+        try:
+            raise kind
+        finally:
+            del kind  # whose traceback holds this frame
+
+
 class Block:
     """Steps over slots, each with the slots that are dropped after it.
 
     `calls` holds the steps when all are calls: a driver that runs every stage at once may then go
     through them itself, from `fill` to `results`, and save the generator. `only` is the call that
     is all there is: its arguments are the block's, its results too; `single` says that at least
-    its results are, whatever it is given. `opening` is the stage that is
-    called first, before anything else is done.
+    its results are, whatever it is given. It `opens` where a stage is called first, before
+    anything else is done, for which requests wait without a bound of its own.
     """
 
     __slots__ = (
         "_captures",
         "_constants",
+        "_first",
         "_params",
         "_steps",
         "_template",
         "calls",
         "only",
-        "opening",
+        "opens",
         "results",
         "single",
     )
@@ -187,12 +216,15 @@ class Block:
         calls = [(step, frees) for step, frees in self._steps if isinstance(step, Call)]
         self.calls = tuple(calls) if len(calls) == len(self._steps) else None
         self.only: Call | None = None
-        self.opening, self.single = None, False
+        self._first: Call | None = None
+        self.opens = self.single = False
         if self._steps and isinstance(first := self._steps[0][0], Call):
-            self.opening = first.stage
+            policy = first.stage.policy
+            self.opens = policy is not None and policy.queueing is None
         if self.calls is not None and len(calls) == 1:
             call, _ = calls[0]
             self.single = call.outputs == results
+            self._first = call if self.single else None
             if call.inputs == params and self.single:
                 self.only = call
         self._template = [FREED] * slots
@@ -200,9 +232,14 @@ class Block:
             self._template[slot] = Constant(literal_item(literal, kind), literal, 1)
         self._constants = tuple(slot for slot, _, _ in constants)
 
-    def start(self, arguments: Sequence[Rows], group: Group) -> Flow:
+    def start(self, arguments: list[Rows], group: Group) -> Flow:
         """Return the walk over an outermost block."""
-        return self.run(arguments, (), group, None)
+        if self._first is None:
+            return self.run(arguments, (), group, None)
+        if self._first.inputs == self._params:
+            return Single(self._first, arguments, group)
+        slots = self.fill(arguments, group)
+        return Single(self._first, [slots[slot] for slot in self._first.inputs], group)
 
     def fill(self, arguments: Sequence[Rows], group: Group) -> list[Rows]:
         """Return the slots at the start: arguments and constants."""

@@ -95,7 +95,7 @@ class ModelStage:
     def split(self, columns: Sequence[Rows], count: int) -> list[Part]:
         if count == 1 or self._alike(columns):
             size = self._padder.rank(columns, 0) if self._padder is not None else 0
-            return [Part(self._key(columns, 0), None, tuple(columns), count, size)]
+            return [Part(self._key(columns, 0), None, columns, count, size)]
         if self._padder is None:
             return classes(columns, count, self._key)
         return self._padder.split(columns, count, self._key)

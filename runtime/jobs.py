@@ -218,8 +218,9 @@ RunBatch: TypeAlias = Callable[[Stage, Batch[Ticket], Tally, float], list[Delive
 
 def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
     """Run a batch. When it fails, the rows of each request run once more without the others'."""
-    if any(piece.entry.owner.task.turn is not None for piece in batch.slices):
-        return _run_held(stage, batch, tally, now)
+    for piece in batch.slices:
+        if piece.entry.owner.task.turn is not None:
+            return _run_held(stage, batch, tally, now)
     return _run_all(stage, batch, tally, now)
 
 
@@ -257,9 +258,10 @@ def _run_held(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> l
 def _run_all(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
     cell = tally.stages[stage.index]
     slices = batch.slices
+    first, mixed = slices[0].entry.owner.task, False
     for piece in slices:
         cell.queue += (now - piece.entry.arrived) * (piece.stop - piece.start)
-    mixed = len({id(piece.entry.owner.task) for piece in slices}) > 1
+        mixed = mixed or piece.entry.owner.task is not first
     cell.mixed += mixed
     try:
         columns = [_columns(piece) for piece in slices]
@@ -317,7 +319,7 @@ def _failed(piece: Slice[Ticket], error: Exception, index: int | None = None) ->
     return Delivery(ticket, rows, fault)
 
 
-def _columns(piece: Slice[Ticket]) -> list[Rows]:
+def _columns(piece: Slice[Ticket]) -> Sequence[Rows]:
     return piece.entry.owner.columns(piece.entry.part, piece.start, piece.stop)
 
 

@@ -127,12 +127,13 @@ class Line(Generic[Owner]):
         rank, ranks = entry.rank, self._ranks
         if not ranks or ranks[-1][0] < rank:
             ranks.append((rank, OrderedDict()))
-        index = len(ranks) - 1
-        if ranks[index][0] != rank:
+        last, entries = ranks[-1]
+        if last != rank:
             index = bisect_left(ranks, rank, key=_rank)
             if ranks[index][0] != rank:
                 ranks.insert(index, (rank, OrderedDict()))
-        ranks[index][1][entry.number] = entry
+            entries = ranks[index][1]
+        entries[entry.number] = entry
 
     def _pull(self, entry: Entry[Owner]) -> None:
         index = bisect_left(self._ranks, entry.rank, key=_rank) if len(self._ranks) > 1 else 0

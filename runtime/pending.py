@@ -8,7 +8,7 @@ somebody asks for it, and none is once the answer is there.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Condition
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from ..stdlib.op import Item
 from .request import Fault
@@ -21,29 +21,35 @@ _PENDING: Final = "PENDING"
 _FINISHED: Final = "FINISHED"  # states as `concurrent.futures` calls them, which looks for them
 
 
+class Server(Protocol):
+    """Who answers."""
+
+    def drop(self, task: Task) -> bool:
+        """Take a request out that its caller has cancelled; False when it is answered."""
+        ...
+
+    def wait(self, task: Task, timeout: float | None) -> None:
+        """Hear that a caller waits now, for so long at most: he may run his request himself."""
+        ...
+
+
 class Pending(Future[Result], Generic[Result]):
     """Cancelling works until the answer is there: queued work is dropped, and what runs at that
     moment is not used."""
 
-    def __init__(
-        self,
-        make: Callable[[dict[str, Item]], Result],
-        drop: Callable[[Task], bool],
-        wait: Callable[[Task, float | None], None],
-    ) -> None:
-        """`make` turns the results by name into what the caller waits for; `wait` is told that he
-        waits now, for so long at most, and may let him run it himself."""
+    _names: Sequence[str] | None = None
+    task: Task | None = None
+
+    def __init__(self, make: Callable[[dict[str, Item]], Result], server: Server) -> None:
+        """`make` turns the results by name into what the caller waits for."""
         # as the base class begins, whose __init__ would make the condition
         self._state, self._result, self._exception = _PENDING, None, None
         self._waiters, self._done_callbacks = [], []
-        self._make, self._drop, self._wait = make, drop, wait
-        self._names: Sequence[str] | None = None
-        self._emitted: list[dict[str, Item]] = []
-        self.task: Task | None = None
+        self._make, self._server = make, server
 
     def gather(self, names: Sequence[str]) -> None:
         """Take what a stream emits: each of these results is the list of that."""
-        self._names = names
+        self._names, self._emitted = names, list[dict[str, Item]]()
 
     @property
     def _condition(self) -> Condition:  # pyright: ignore[reportIncompatibleVariableOverride] made late
@@ -75,14 +81,14 @@ class Pending(Future[Result], Generic[Result]):
             del self  # likewise
 
     def _waits(self, timeout: float | None) -> None:
-        task, wait = self.task, self._wait
+        task, server = self.task, self._server
         del self  # likewise
         if task is not None:
-            wait(task, timeout)
+            server.wait(task, timeout)
 
     def cancel(self) -> bool:
         task = self.task  # none any more once it is answered
-        return (task is not None and self._drop(task)) or self.cancelled()
+        return (task is not None and self._server.drop(task)) or self.cancelled()
 
     def take_back(self) -> None:
         """Resolve the future: its caller has cancelled, before any answer."""

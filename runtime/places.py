@@ -39,7 +39,8 @@ class Places:
     @property
     def in_stage(self) -> bool:
         """Whether this thread is at a request; its own affair, so no lock is needed."""
-        return self._states.get(get_ident()) in (_State.WORKS, _State.AWAY)
+        state = self._states.get(get_ident())
+        return state is not None and state in (_State.WORKS, _State.AWAY)
 
     @property
     def held(self) -> bool:

@@ -67,14 +67,10 @@ class Rows:
     def size(self) -> int:
         """Return about how many bytes the values take."""
         items = self._items
-        if items is not None and len(items) == 1 and items[0].__class__ is np.ndarray:
-            array = cast("Array", items[0])  # as most are
-            if not array.dtype.hasobject:
-                return array.nbytes
-        if self._items is None:
+        if items is None:
             stack = self._stack
             return _size(stack if stack is not None else self._leading())
-        return sum(map(_size, self._items))
+        return _size(items[0]) if len(items) == 1 else sum(map(_size, items))
 
     def item(self, row: int) -> Value:
         """Return the value of one row; of a stacked column a view of it."""
@@ -89,7 +85,7 @@ class Rows:
         if self._items is None:
             # Any: iterating an array gives views or NumPy scalars, which are items
             self._items = cast("list[Value]", list(cast("Any", self._leading())))
-        return self._items * self.count if self._shared else self._items
+        return self._items * self.count if self._shared and self.count != 1 else self._items
 
     def plain(self) -> list[Literal]:
         """Return single values as Python has them: what is compared and looked up."""
@@ -208,29 +204,31 @@ def _stack_list(items: "list[Item]", dtype: "np.dtype[Any] | None") -> Array:  #
     if not items:
         return np.empty((0,), dtype)
     arrays = [as_array(item, dtype) for item in items]
-    first = arrays[0]
+    shape = arrays[0].shape
     for index, array in enumerate(arrays):
-        if array.shape != first.shape:
+        if array.shape != shape:
             raise ValueError(
-                f"item {index} has shape {list(array.shape)}, but item 0 has "
-                f"{list(first.shape)}; items of different shapes are no tensor"
+                f"item {index} has shape {list(array.shape)}, but item 0 has {list(shape)}; "
+                "items of different shapes are no tensor"
             )
-    if not first.ndim:
+    if not shape:
         return np.stack(arrays)
-    return np.concatenate(arrays).reshape(len(arrays), *first.shape)  # half of what `stack` takes
+    return np.concatenate(arrays).reshape(len(arrays), *shape)  # half of what `stack` takes
 
 
 def size_of(columns: Sequence[Rows]) -> int:
     """Return about how many bytes columns take: those of their tensors, texts and bytes."""
-    return sum([column.size() for column in columns])
+    size = 0
+    for column in columns:
+        size += column.size()
+    return size
 
 
 def _size(item: Value) -> int:
     if isinstance(item, np.ndarray):
-        array = item
-        if array.dtype != object:
-            return array.nbytes
-        return sum(map(_size, cast("list[Value]", array.ravel().tolist())))
+        if not item.dtype.hasobject:
+            return item.nbytes
+        return sum(map(_size, cast("list[Value]", item.ravel().tolist())))
     if isinstance(item, str | bytes):
         return len(item)
     if isinstance(item, list):
@@ -242,10 +240,14 @@ def merge(pieces: Sequence[Rows]) -> Rows:
     """Put columns one after the other, copying only when all of them are stacked alike."""
     if len(pieces) == 1:
         return pieces[0]
-    stacks = [piece.stack() for piece in pieces if piece.is_stacked]
-    if len(stacks) == len(pieces) and _alike(stacks):
-        return Rows.stacked(np.concatenate(cast("list[Array]", stacks)))
-    return Rows.of([item for piece in pieces for item in piece.items()])
+    if pieces[0].is_stacked and all(piece.is_stacked for piece in pieces):
+        stacks = [piece.stack() for piece in pieces]
+        if _alike(stacks):
+            return Rows.stacked(np.concatenate(cast("list[Array]", stacks)))
+    items: list[Value] = []
+    for piece in pieces:
+        items += piece.items()
+    return Rows.of(items)
 
 
 def scatter(count: int, pieces: Sequence[tuple[Sequence[int], Rows]]) -> Rows:

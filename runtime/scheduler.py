@@ -159,10 +159,11 @@ class Scheduler:
 
     def _take_in(self, task: Task) -> None:
         self.in_flight += 1
-        levels = self._levels[task.pipeline.index]
-        levels[task.level] = levels.get(task.level, 0) + 1
+        pipeline, level = task.pipeline, task.level
+        levels = self._levels[pipeline.index]
+        levels[level] = levels.get(level, 0) + 1
         self._foresight.take_in(task)
-        if task.pipeline.plan.stream:
+        if pipeline.plan.stream:
             self._streams.add(task)
         if task.deadline is not None:
             self._deadlines.add(task.deadline, task)
@@ -323,11 +324,10 @@ class Scheduler:
         """
         if task.done:
             return False
-        parked = self._entrance.parked(task)
+        parked = self._entrance.finish(task, now)
         self.strands.stop(task, now, counted=not parked and task.pauses < 1)
         if self._streams:
             self._streams.discard(task)
-        self._entrance.finish(task, now)
         self._levels[task.pipeline.index][task.level] -= 1
         self._foresight.answered(task, now, succeeded=succeeded)
         return True

@@ -170,7 +170,7 @@ class Simulation:
             size_of(columns),
         )
         outcome.task = task
-        task.opens = opens(task, block.opening)
+        task.opens = block.opens and opens(task)
         one = block.single and turn is None and not pipeline.plan.stream
         task.ends = self._handfuls and one
         if self._handfuls and task.opens:

@@ -79,16 +79,17 @@ def policy_of(segment: ModelSegment | PythonSegment) -> Policy | None:
     return Policy(batching, segment.queueing, instances, service.priority, service.resources)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Part:
     """Rows of one work that may share an execution; `rows` None means all of them.
 
     Parts of one key may share it as well; `size` is what each row has of what they differ in.
+    Nothing is changed in one; not frozen, as one is made for each request, in a third of the time.
     """
 
     key: Hashable
     rows: tuple[int, ...] | None
-    columns: tuple[Rows, ...]
+    columns: Sequence[Rows]
     count: int
     size: int = 0
 
@@ -135,7 +136,7 @@ def classes(
     for row in range(count):
         found.setdefault(key(columns, row), []).append(row)
     if len(found) == 1:
-        return [Part(next(iter(found)), None, tuple(columns), count)]
+        return [Part(next(iter(found)), None, columns, count)]
     return [
         Part(one, tuple(rows), tuple(column.take(rows) for column in columns), len(rows))
         for one, rows in found.items()

@@ -82,10 +82,10 @@ class Strands:
 
     def enqueue(self, ticket: Ticket, now: float, idle: int) -> bool:
         """Put a work in front of its stage; when that is full the request goes on with a fault."""
-        strand, queue = ticket.strand, self._queues.of(ticket.work.stage)
-        task, guard = strand.task, ticket.work.group.guard
+        strand, work, task = ticket.strand, ticket.work, ticket.task
         if strand.done:
             return False
+        queue, guard = self._queues.of(work.stage), work.group.guard
         if not task.reached_queue:
             task.reached_queue = True
             task.pipeline.started(_busy(strand))
@@ -101,7 +101,7 @@ class Strands:
         ]
         free = idle if idle and self._queues.is_open(queue) else 0
         if not queue.batcher.add(entries, now, free):
-            fault = self._foresight.full_stage(task, ticket.work)
+            fault = self._foresight.full_stage(task, work)
             self._resumable.append(Resume(strand, fault))
             return False
         self._company.wait(task.pipeline.index, strand.at, at)
@@ -279,11 +279,9 @@ class Strands:
             self.opened[pipeline] -= 1
 
 
-def opens(task: Task, opening: Stage | None) -> bool:
-    """Whether a request may come to its first stage, at which its walk begins, in the thread that
-    brings it: where its place in line says nothing of when it is served."""
-    if opening is None or opening.policy is None or opening.policy.queueing is not None:
-        return False
+def opens(task: Task) -> bool:
+    """Whether a request whose walk begins at a stage may come there in the thread that brings it:
+    where its place in line says nothing of when it is served."""
     return task.deadline is None and task.turn is None and task.pipeline.plan.queueing is None
 
 

@@ -14,6 +14,7 @@ from .pending import Pending
 from .prepared import Prepared, nothing
 from .request import EngineClosed, Fault, InSequence, Request, RequestError
 from .rows import size_of
+from .strands import opens
 from .streams import Stream, require_stream
 from .task import Task
 from .threads import Workers
@@ -59,50 +60,63 @@ class Submissions:
         """
         tally = self._inside.enter(self._crew)
         try:
-            return self._dispatch(
-                pipeline, inputs, make, outputs, deadline, priority, sequence, request
-            )
+            workers = self._crew.started()
+            pending = Pending(make, self)
+            if pipeline.cheap and workers.quiet:
+                # a hop to another thread would take longer than the request itself
+                self._run(pending, pipeline, inputs, outputs, deadline, priority, request)
+                return pending
+            if pipeline.plan.stream:
+                pending.gather(pipeline.names)
+            try:
+                self._admit(
+                    workers,
+                    pipeline,
+                    inputs,
+                    outputs,
+                    pending,
+                    deadline,
+                    priority,
+                    sequence,
+                    request,
+                )
+            except Exception as error:
+                self._calls.refuse(pipeline, error)
+            return pending
         finally:
             self._inside.leave(tally)
 
-    def _dispatch(
+    def _run(
         self,
+        pending: Pending[Result],
         pipeline: Prepared,
         inputs: Mapping[str, object],
-        make: Callable[[dict[str, Item]], Result],
         outputs: tuple[str, ...] | None,
         deadline: float | None,
         priority: int,
-        sequence: InSequence | None,
         request: Request | None,
-    ) -> Future[Result]:
-        workers = self._crew.started()
-        pending = Pending(make, workers.drop, partial(self._wait, workers))
-        if pipeline.cheap and workers.quiet:
-            # a hop to another thread would take longer than the request itself
-            try:
-                answer = self._calls.run(
-                    pipeline, inputs, outputs, deadline, None, request, priority
-                )
-                pending.give(answer)
-            except (RequestError, EngineClosed):
-                raise
-            except Fault as fault:
-                pending.fail(fault)
-            return pending
-        if pipeline.plan.stream:
-            pending.gather(pipeline.names)
+    ) -> None:
+        """Answer in this thread; raises RequestError."""
         try:
-            self._admit(
-                workers, pipeline, inputs, outputs, pending, deadline, priority, sequence, request
+            pending.give(
+                self._calls.run(pipeline, inputs, outputs, deadline, None, request, priority)
             )
-        except Exception as error:
-            self._calls.refuse(pipeline, error)
-        return pending
+        except (RequestError, EngineClosed):
+            raise
+        except Fault as fault:
+            pending.fail(fault)
 
-    def _wait(self, workers: Workers, task: Task, timeout: float | None) -> None:
+    def drop(self, task: Task) -> bool:
+        """Take out a request whose caller has cancelled it; False when it is answered."""
+        workers = self._crew.workers
+        return workers is not None and workers.drop(task)
+
+    def wait(self, task: Task, timeout: float | None) -> None:
         """Let the thread that waits for a request run it, if it has not begun; and if it waits in a
         stage, another have its place."""
+        workers = self._crew.workers
+        if workers is None:
+            return
         if timeout is not None:
             workers.step_aside()
             return
@@ -160,8 +174,9 @@ class Submissions:
     ) -> None:
         """Hand a request to the workers, unless it has no rows."""
         columns = pipeline.accept(inputs)
-        block, presenters = pipeline.wanted(outputs)
-        rows = columns[0].count if pipeline.plan.batch is not None and columns else 1
+        block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
+        plan = pipeline.plan
+        rows = 1 if plan.batch is None or not columns else columns[0].count
         if rows == 0:
             self._metrics.tally().pipelines[pipeline.index].count_nothing()
             answer.give(nothing(presenters))
@@ -189,9 +204,10 @@ class Submissions:
         answer.task, task.rows, task.told = task, rows, told
         if pipeline.awaits:
             task.wake = partial(workers.resume, task)
-        task.ends = block.single and turn is None and not pipeline.plan.stream
+        task.ends = block.single and turn is None and not plan.stream
+        task.opens = block.opens and opens(task)
         try:
-            workers.admit(task, block.opening)
+            workers.admit(task)
         except Fault:
             task.leave(False)
             raise

@@ -107,12 +107,15 @@ class Task(Waiter):
         its own."""
         super().__init__(flow)
         self.pipeline, self.presenters, self.answer = pipeline, presenters, answer
-        self.limited, levels = deadline is not None, pipeline.plan.priority
-        if pipeline.plan.deadline is not None:
+        plan = pipeline.plan
+        self.limited, levels = deadline is not None, plan.priority
+        if plan.deadline is not None:
             deadline = pipeline.deadline(admitted, deadline)
         self.deadline = deadline
-        self.asked = priority if levels is None else level_of(priority, levels)
-        self.level = level_of(self.asked, levels)
+        if levels is None:
+            self.asked, self.level = priority, level_of(priority, None) if priority else 1
+        else:
+            self.asked = self.level = level_of(priority, levels)
         self.admitted, self.size, self.waited = admitted, size, 0.0
         self.begun: dict[int, float] | None = None if self.deadline is None else {}
         self.started = self.reached_queue = False
@@ -194,44 +197,45 @@ class Join:
 
 class Ticket:
     """A work in front of a queued stage: gathers the results of its rows as batches finish.
-    `taken` says that some of them have run, or do, and `opens` that it is of a request that waits
-    to begin."""
+    They are those of a `task`. `taken` says that some of them have run, or do, and `opens` that it
+    is of a request that waits to begin."""
 
-    __slots__ = ("_pieces", "_remaining", "opens", "parts", "strand", "taken", "work")
+    __slots__ = ("_pieces", "_remaining", "opens", "parts", "strand", "taken", "task", "work")
 
     def __init__(self, strand: Strand, work: Work, parts: Sequence[Part]) -> None:
         self.strand, self.work, self.parts = strand, work, parts
+        self.task: Task = strand.task
         self.taken = self.opens = False
-        self._pieces: list[tuple[Sequence[int], list[Rows]]] = []
+        self._pieces: list[tuple[Sequence[int], list[Rows]]] | None = None  # most need none
         self._remaining = work.group.count
-
-    @property
-    def task(self) -> Task:
-        """The request whose rows these are."""
-        return self.strand.task
 
     def rows(self, part: int, start: int, stop: int) -> Sequence[int]:
         """Return the row numbers, within the work, of some rows of a part."""
         rows = self.parts[part].rows
         return range(start, stop) if rows is None else rows[start:stop]
 
-    def columns(self, part: int, start: int, stop: int) -> list[Rows]:
+    def columns(self, part: int, start: int, stop: int) -> Sequence[Rows]:
         """Return the columns of some rows of a part."""
-        return [column.part(start, stop) for column in self.parts[part].columns]
+        columns, count = self.parts[part].columns, self.parts[part].count
+        if start == 0 and stop == count:
+            return columns
+        return [column.part(start, stop) for column in columns]
 
     def deliver(self, rows: Sequence[int], results: list[Rows]) -> bool:
         """Take the results of some rows; True when there are those of all."""
+        if self._pieces is None:
+            self._pieces = []
         self._pieces.append((rows, results))
         self._remaining -= len(rows)
         return self._remaining == 0
 
     def results(self) -> list[Rows]:
         """Return the columns of all rows, in row order."""
-        if len(self._pieces) == 1:
-            return self._pieces[0][1]
+        pieces = self._pieces or []
+        if len(pieces) == 1:
+            return pieces[0][1]
         count = self.work.group.count
-        width = len(self._pieces[0][1])
+        width = len(pieces[0][1])
         return [
-            scatter(count, [(rows, results[i]) for rows, results in self._pieces])
-            for i in range(width)
+            scatter(count, [(rows, results[i]) for rows, results in pieces]) for i in range(width)
         ]

@@ -21,7 +21,7 @@ from .places import Places
 from .request import Code, Fault
 from .scheduler import Answer, GoOn, Job, Run, Scheduler, Start
 from .stage import Stage
-from .strands import Delivery, open_walk, opens
+from .strands import Delivery, open_walk
 from .streams import Stream, unread
 from .task import Strand, Task, Ticket
 from .turns import Sequences
@@ -86,24 +86,22 @@ class Workers:
         with self._lock:
             return self._scheduler.queued()
 
-    def admit(self, task: Task, opening: Stage | None = None) -> None:
-        """Take in a request; raises Fault when there is no room or no service. `opening` is the
-        stage at which its walk begins.
+    def admit(self, task: Task) -> None:
+        """Take in a request; raises Fault when there is no room or no service.
 
         One whose turn in its sequence has not come is parked until it has.
         """
         sequences, turn = task.pipeline.sequences, task.turn
-        if sequences is not None and turn is not None and not sequences.may_begin(turn):
+        if turn is not None and sequences is not None and not sequences.may_begin(turn):
             self._park(task)
             if sequences.ready(turn, partial(self._unpark, task)):
                 self._unpark(task)
             return
-        task.opens = opens(task, opening)
         places = self._places
-        nested = self.in_stage
+        nested = places.in_stage
         if nested:
             self.step_aside()
-        elif task.opens and not self._scheduler.spare(places.free):
+        elif task.opens and not (places.free and self._scheduler.spare(places.free)):
             open_walk(task)  # what it gives is not needed where a worker goes all the way at once
         with self._lock:
             if self._stopping:

@@ -10,14 +10,26 @@ import pytest
 
 from headrace.runtime.pending import Pending
 from headrace.runtime.request import Code, Fault
+from headrace.runtime.task import Task
 from tests.runtime.drivers import LONG, switching
 
 Made = Pending[dict[str, Any]]
 FAULT = Fault(Code.FAILED, "it fails")
 
 
+class Nobody:
+    """Answers nothing, and lets nobody run anything."""
+
+    def drop(self, task: Task) -> bool:
+        del task
+        return False
+
+    def wait(self, task: Task, timeout: float | None) -> None:
+        del task, timeout
+
+
 def made() -> Made:
-    return Pending(dict, lambda _: False, lambda _task, _timeout: None)
+    return Pending(dict, Nobody())
 
 
 async def awaited(future: Made) -> object:
