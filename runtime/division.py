@@ -11,6 +11,7 @@ and with every worker in a model and every session helped, there are never more 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from ..compiler.plan import ModelSegment, OpSegment, Segment
 
@@ -33,19 +34,17 @@ class Share:
 def divide(
     segments: Sequence[Segment], cores: int, workers: int, threads: int | None = None
 ) -> list[Share | None]:
-    """Return the share of each segment, None for those that are no models.
+    """Return the share of each segment, None for those that are no models, or kernels.
 
     `threads` is what a run may take where its schedule does not say, None to divide the cores.
     """
-    models = len({_session(one) for one in segments if isinstance(one, ModelSegment)})
+    models = len({_session(one) for one in segments if _is_model(one)})
     at_once = runs_at_once(segments, workers)
     if threads is None:
         threads = 1 + max(0, cores - at_once) // max(1, min(models, at_once))
     spin = models == 1 and workers == 1  # one that spins takes a core from all others
     return [
-        Share(_threads(one, threads), cores, spin, one.service.cpus)
-        if isinstance(one, ModelSegment)
-        else None
+        Share(_threads(one, threads), cores, spin, one.service.cpus) if _is_model(one) else None
         for one in segments
     ]
 
@@ -57,6 +56,10 @@ def runs_at_once(segments: Sequence[Segment], workers: int) -> int:
         bound = None if isinstance(segment, OpSegment) else segment.instances
         most += workers if bound is None else bound
     return max(1, min(workers, most)) if segments else workers
+
+
+def _is_model(segment: Segment) -> TypeGuard[ModelSegment]:
+    return isinstance(segment, ModelSegment) and segment.kind != "kernel"
 
 
 def _threads(segment: ModelSegment, threads: int) -> int:

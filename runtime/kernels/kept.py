@@ -7,7 +7,7 @@ moment waits for it.
 
 import fcntl
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +16,9 @@ from ..load_error import NO_RUNTIME, LoadError
 
 
 @contextmanager
-def built(folder: Path | None, key: str, suffix: str, build: Callable[[], bytes]) -> Iterator[Path]:
+def built(
+    folder: Path | None, key: str, suffix: str, build: Callable[[], bytes]
+) -> Generator[Path]:
     """Give the file of a key (any text) for the time of a `with`; it is built where it is not in
     the folder, or there is none.
 

@@ -1,6 +1,7 @@
 """What was built is kept: whole or not at all, and built again where it is damaged."""
 
 import multiprocessing
+from multiprocessing.queues import Queue
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_without_a_folder_a_file_is_there_for_a_while() -> None:
     assert not path.exists()
 
 
-def _build(folder: Path, count: "multiprocessing.queues.Queue[int]") -> None:
+def _build(folder: Path, count: "Queue[int]") -> None:
     def once() -> bytes:
         count.put(1)
         return b"code"

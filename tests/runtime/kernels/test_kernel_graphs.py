@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from headrace.compiler.graph import ModelCall, Settings
+from headrace.compiler.graph import Settings
 from headrace.compiler.optimize import load_passes, optimize
 from headrace.compiler.plan_walk import copies_of
-from headrace.compiler.rewrite import walk
 from tests.compiler.draw_graphs import FUNCTIONS, Drawn, drawn_graphs
 from tests.compiler.evaluate import Evaluator
 from tests.compiler.test_planner_random import planned, same, with_source
@@ -54,5 +53,4 @@ def test_kernels_change_no_result_and_save_copies() -> None:
         checked.close()
 
     check()
-    print(seen)
     assert seen["kernels"] > 3, seen
