@@ -19,8 +19,8 @@ from headrace.runtime.load_error import LoadError
 from headrace.runtime.tensorrt.ahead import build_ahead, engine_segments
 from headrace.runtime.tensorrt.build import Request, build
 from headrace.runtime.tensorrt.package import Package, open_package
+from tests.runtime.tensorrt.engines import write
 from tests.runtime.tensorrt.signatures import described_as, members
-from tests.runtime.tensorrt.test_run import write
 
 pytestmark = pytest.mark.skipif(
     find_spec("tensorrt_rtx_bindings") is None, reason="TensorRT for RTX is not installed"

@@ -18,9 +18,9 @@ from headrace.runtime.tensorrt.driver import Gpu
 from headrace.runtime.tensorrt.opening import take_engine
 from headrace.runtime.tensorrt.package import Package, described
 from headrace.runtime.tensorrt.report import Report
+from tests.runtime.tensorrt.engines import GPU, SCALED, scaled, segment_of
 from tests.runtime.tensorrt.signatures import versions
 from tests.runtime.tensorrt.stand_in import stand_in
-from tests.runtime.tensorrt.test_run import GPU, SCALED, scaled, segment_of
 
 RANGES = (ShapeRange("x", "x", (1, 1), (4, 4), (8, 16)),)
 REQUEST = Request("m", "p.pipe:1:1", "a" * 64, RANGES, EngineBuild())

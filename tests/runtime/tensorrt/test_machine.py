@@ -12,8 +12,8 @@ import headrace
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.tensorrt.driver import find_gpu
 from headrace.runtime.tensorrt.package import open_package
+from tests.runtime.tensorrt.engines import PIPE, SCALED, SIZES, scaled
 from tests.runtime.tensorrt.signatures import versions
-from tests.runtime.tensorrt.test_run import PIPE, SCALED, SIZES, scaled
 
 ROOT = Path(__file__).parents[3]
 RTX = find_spec("tensorrt_rtx_bindings") is not None

@@ -2,64 +2,35 @@
 get where they belong, in order, in memory that is theirs."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-import headrace
-from headrace.compiler.plan import ModelSegment, ShapeRange
-from headrace.compiler.policies import EngineBuild
-from headrace.runtime.devices.device import View
-from headrace.runtime.devices.sim import SimDevice, SimStream
 from headrace.runtime.instance import ModelStage
 from headrace.runtime.load_error import LoadError
-from headrace.runtime.metrics import StageCell
-from headrace.runtime.rows import Rows
 from headrace.runtime.stage import StageError, policy_of
 from headrace.runtime.tensorrt.build import Request
-from headrace.runtime.tensorrt.driver import Gpu
 from headrace.runtime.tensorrt.engine import Engine
 from headrace.runtime.tensorrt.opening import take_engine
-from headrace.runtime.tensorrt.package import Package, described
 from headrace.runtime.tensorrt.session import EngineSession
-from tests.runtime.tensorrt.signatures import versions
-from tests.runtime.tensorrt.stand_in import stand_in
-
-GPU = Gpu("NVIDIA Stand-in", 90, 13000)
-VERSIONS = versions()
-NEWEST = VERSIONS[-2]
-
-PIPE = """
-model m = onnx "m.onnx" {signature}
-
-pipeline p{signature} {{
-    {body}
-}}
-
-schedule p {{
-    m {{ device = gpu(0), backend = tensorrt, {settings} }}
-}}
-"""
-
-
-class NumberedStream(SimStream):
-    """A stream with an address, as libraries want one."""
-
-    @property
-    def pointer(self) -> int:
-        return self.number
-
-
-class NumberedDevice(SimDevice):
-    """The simulated device with such streams; new memory is poisoned, stray reads die."""
-
-    def stream(self) -> NumberedStream:
-        return NumberedStream(self, next(self._numbers))
+from tests.runtime.tensorrt.engines import (
+    GPU,
+    NEWEST,
+    SCALED,
+    SIZES,
+    VERSIONS,
+    NumberedDevice,
+    opened,
+    package_of,
+    read,
+    run,
+    scaled,
+    segment_of,
+    write,
+)
 
 
 @pytest.fixture
@@ -67,76 +38,6 @@ def device() -> Iterator[NumberedDevice]:
     opened = NumberedDevice()
     yield opened
     opened.close()
-
-
-def write(path: Path, nodes: Sequence[Any], inputs: Any, outputs: Any, weights: Any = ()) -> None:
-    def values(named: Any) -> list[Any]:
-        return [helper.make_tensor_value_info(n, t, dims) for n, (t, dims) in named.items()]
-
-    graph = helper.make_graph(nodes, "g", values(inputs), values(outputs), list(weights))
-    opset = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
-    path.write_bytes(model.SerializeToString())
-
-
-def scaled(path: Path, by: float = 3.0) -> None:
-    """Write a model that gives each row of x, times a weight, and its half."""
-    weight = helper.make_tensor("w", TensorProto.FLOAT, [1], [by])
-    half = helper.make_tensor("half", TensorProto.FLOAT, [1], [0.5])
-    shape = (TensorProto.FLOAT, ["N", "K"])
-    nodes = [
-        helper.make_node("Mul", ["x", "w"], ["y"]),
-        helper.make_node("Mul", ["y", "half"], ["z"]),
-    ]
-    write(path, nodes, {"x": shape}, {"y": shape, "z": shape}, [weight, half])
-
-
-SCALED = "(x: f32[K]) -> (y: f32[K], z: f32[K])"
-SIZES = "batch { max = 8, prefer = [4] }, engine { sizes { K = [1, 4, 16] } }"
-
-
-def segment_of(folder: Path, signature: str, settings: str = SIZES) -> tuple[ModelSegment, bytes]:
-    """Return the segment of a model in a folder, and the bytes that it runs."""
-    names = [part.split(":")[0].strip() for part in signature.split("-> (")[1].split(", ")]
-    names = [name for name in names if name.isidentifier()]
-    given = [part.split(":")[0] for part in signature.split(")")[0].strip("(").split(", ")]
-    call = f"{', '.join(names)} = m({', '.join(one for one in given if one.isidentifier())})"
-    returned = ", ".join(f"{name} = {name}" for name in names)
-    body = f"{call}\n    return {returned}"
-    path = folder / "p.pipe"
-    path.write_text(PIPE.format(signature=signature, body=body, settings=settings))
-    plan = headrace.compile(path).plan
-    (segment,) = plan.segments
-    assert isinstance(segment, ModelSegment)
-    assert segment.backend == "tensorrt"
-    return segment, plan.blob(segment.model)
-
-
-def package_of(version: str, **settings: Any) -> Package:
-    name = "tensorrt_rtx" if version.startswith("rtx") else "tensorrt"
-    return described(stand_in(version, **settings), name)
-
-
-def opened(
-    segment: ModelSegment, content: bytes, device: NumberedDevice, package: Package
-) -> tuple[ModelStage, EngineSession]:
-    request = Request.of(segment)
-    entry = take_engine(package, content, request, GPU, None)
-    engine = Engine(package, entry.engine, request, GPU)
-    session = EngineSession(engine, device, segment.ranges, segment.output_names)
-    return ModelStage(segment, session, device, policy_of(segment), 0), session
-
-
-def run(stage: ModelStage, device: NumberedDevice, *rows: np.ndarray[Any, Any]) -> list[Rows]:
-    stream = device.stream()
-    views: list[Any] = [device.upload(row, "m", stream) for row in rows]
-    return stage.run([Rows.of(views)], len(views), StageCell())
-
-
-def read(device: NumberedDevice, rows: Rows, row: int) -> Any:
-    view = rows.item(row)
-    assert isinstance(view, View)
-    return device.download(view, "m", device.stream())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -292,105 +193,3 @@ def test_new_weights_are_put_into_the_engine_that_is_kept(
         assert read(device, y, 0).tolist() == [by] * 4
         session.close()
     assert package.module.calls.count("Builder.build_serialized_network") == 1
-
-
-def wanted(build: EngineBuild) -> list[str]:
-    return [one for one in EngineBuild.__slots__ if getattr(build, one) not in (None, False)]
-
-
-FLAGS: list[tuple[EngineBuild, list[str]]] = [
-    (EngineBuild(refit=True), ["BuilderFlag.REFIT"]),
-    (EngineBuild(weight_budget=1 << 20), ["BuilderFlag.WEIGHT_STREAMING"]),
-    (EngineBuild(version_compatible=True), ["BuilderFlag.VERSION_COMPATIBLE"]),
-    (EngineBuild(workspace=1 << 30), [f"MemoryPoolType.WORKSPACE {1 << 30}"]),
-    (EngineBuild(dla=1), ["BuilderFlag.GPU_FALLBACK"]),
-    (EngineBuild(level=5, hardware_compatible=True), []),
-]
-LACKING = {
-    ("8.6.1", "refit"): "has no OnnxParserRefitter.refit_from_bytes",
-    ("8.6.1", "weight_budget"): "has no BuilderFlag.WEIGHT_STREAMING",
-    ("rtx", "version_compatible"): "without the lean runtime",
-    ("rtx", "hardware_compatible"): "without being asked",
-    ("rtx", "dla"): "it is for GPUs alone",
-}
-
-
-@pytest.mark.parametrize(("build", "flags"), FLAGS, ids=[wanted(one)[0] for one, _ in FLAGS])
-@pytest.mark.parametrize("version", VERSIONS)
-def test_each_version_is_told_what_the_schedule_says_or_refuses_it_with_the_reason(
-    version: str, build: EngineBuild, flags: list[str], tmp_path: Path
-) -> None:
-    scaled(tmp_path / "m.onnx")
-    segment, content = segment_of(tmp_path, SCALED)
-    request = replace(Request.of(segment), settings=build)
-    package = package_of(version, dla_cores=2)
-    short = "rtx" if version.startswith("rtx") else version
-    reasons = [LACKING[short, key] for key in wanted(build) if (short, key) in LACKING]
-    if reasons:
-        with pytest.raises(LoadError, match=f"stage `m`.*{reasons[0]}"):
-            take_engine(package, content, request, GPU, None)
-        return
-    entry = take_engine(package, content, request, GPU, None)
-    assert all(f'"{flag}"' in entry.engine.decode(errors="replace") for flag in flags)
-    Engine(package, entry.engine, request, GPU).close()
-
-
-def test_a_dla_takes_what_it_can_and_what_it_cannot_is_counted(tmp_path: Path) -> None:
-    shape = (TensorProto.FLOAT, ["N", "K"])
-    nodes = [
-        helper.make_node("Relu", ["x"], ["a"], name="first"),
-        helper.make_node("Softmax", ["a"], ["y"], name="last"),
-    ]
-    write(tmp_path / "m.onnx", nodes, {"x": shape}, {"y": shape})
-    segment, content = segment_of(tmp_path, "(x: f32[K]) -> (y: f32[K])")
-    request = replace(Request.of(segment), settings=EngineBuild(dla=1))
-    entry = take_engine(package_of(NEWEST, dla_cores=2), content, request, GPU, None)
-    assert (entry.report.dla, entry.report.fallbacks) == (1, ("softmax last",))
-    assert "1 layers, 1 fall back to the GPU" in str(entry.report)
-    with pytest.raises(LoadError, match=r"`dla\(1\)` is not there: this machine has no DLA cores"):
-        take_engine(package_of(NEWEST), content, request, GPU, None)
-
-
-def test_a_model_that_the_parser_refuses_is_named_with_what_it_says(tmp_path: Path) -> None:
-    shape = (TensorProto.FLOAT, ["N", "K"])
-    write(tmp_path / "m.onnx", [helper.make_node("Erf", ["x"], ["y"])], {"x": shape}, {"y": shape})
-    segment, content = segment_of(tmp_path, "(x: f32[K]) -> (y: f32[K])")
-    with pytest.raises(LoadError, match=r"stage `m`.*no importer for Erf") as caught:
-        take_engine(package_of(NEWEST), content, Request.of(segment), GPU, None)
-    assert caught.value.help is not None
-
-
-Change = Callable[[tuple[ShapeRange, ...]], tuple[ShapeRange, ...]]
-
-
-def no_range(_given: tuple[ShapeRange, ...]) -> tuple[ShapeRange, ...]:
-    return ()
-
-
-def one_range_more(given: tuple[ShapeRange, ...]) -> tuple[ShapeRange, ...]:
-    return (*given, replace(given[0], input="v"))
-
-
-def an_axis_less(given: tuple[ShapeRange, ...]) -> tuple[ShapeRange, ...]:
-    return (replace(given[0], least=(1,)),)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (no_range, "the plan says no sizes of the input `x`"),
-        (one_range_more, "the model has no input `v`; it has `x`"),
-        (an_axis_less, "the input `x` has 2 axes, and its sizes 1"),
-    ],
-)
-def test_profiles_of_other_inputs_are_refused_before_the_builder(
-    change: Change, said: str, tmp_path: Path
-) -> None:
-    scaled(tmp_path / "m.onnx")
-    segment, content = segment_of(tmp_path, SCALED)
-    package = package_of(NEWEST)
-    request = Request.of(segment)
-    changed = replace(request, ranges=change(request.ranges))
-    with pytest.raises(LoadError, match=said):
-        take_engine(package, content, changed, GPU, None)
-    assert "Builder.build_serialized_network" not in package.module.calls

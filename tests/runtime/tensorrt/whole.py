@@ -19,8 +19,8 @@ import headrace
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import Request
 from headrace.runtime.tensorrt.driver import Gpu, find_gpu
+from tests.runtime.tensorrt.engines import PIPE, NumberedDevice, scaled
 from tests.runtime.tensorrt.stand_in import stand_in
-from tests.runtime.tensorrt.test_run import PIPE, NumberedDevice, scaled
 
 DRIVER = """
 #include <string.h>
