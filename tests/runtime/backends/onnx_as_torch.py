@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import torch
 from onnx import numpy_helper
-from torch.nn import functional
 
+functional: Any = torch.nn.functional
 Operator = Callable[..., Any]
 
 
@@ -119,7 +119,7 @@ OPERATORS: dict[str, Operator] = {
     "Transpose": lambda x, **a: x.permute(a["perm"]),
     "Concat": lambda *xs, **a: torch.cat(xs, a["axis"]),
     "Squeeze": _squeeze,
-    "Shape": torch._shape_as_tensor,
+    "Shape": lambda x: torch._shape_as_tensor(x),  # pyright: ignore[reportPrivateImportUsage]
     "Cast": lambda x, **a: x.to(_TYPES[a["to"]]),
     "Slice": _slice,
     "Reshape": _reshape,
