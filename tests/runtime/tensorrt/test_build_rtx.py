@@ -188,3 +188,19 @@ def test_a_shape_that_comes_as_a_value_is_refused_with_a_cure(
     to = replace(x, input="to", name="to", least=(2,), usual=(2,), most=(2,))
     with pytest.raises(LoadError, match="the input `to` decides about sizes by its values"):
         build(package, (tmp_path / "r.onnx").read_bytes(), replace(request, ranges=(x, to)), None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("precision", "word"), [("fp16", "half"), ("bf16", "bf16"), ("int8", "int8")]
+)
+def test_an_engine_has_the_precision_that_the_schedule_asks_of_the_model(
+    precision: str, word: str, tmp_path: Path
+) -> None:
+    source = chain(tmp_path, "f32")
+    text = source.read_text().replace("backend", f"precision = {precision}, backend")
+    source.write_text(text)
+    rows = [{"x": np.random.default_rng(seed).random((3, 32, 32), np.float32)} for seed in (0, 1)]
+    plan = headrace.compile(source, calibrate=rows).plan
+    (entry,) = build_ahead(plan, tmp_path / "engines", silent)
+    assert dict(entry.report.precision)[word] >= 3
