@@ -280,7 +280,7 @@ SCHEDULED = (
     ),
     Mutation(
         "a worker whose place is lent takes a job",
-        "runtime/threads.py",
+        "runtime/shift.py",
         "self._scheduler.next_job(now) if places.free else None",
         "self._scheduler.next_job(now)",
         PLACES,
