@@ -45,7 +45,12 @@ SORTS = [
 ]
 
 
-@pytest.fixture(params=SORTS, ids=lambda one: one.name)
+@pytest.fixture(
+    params=[
+        pytest.param(one, id=one.name, marks=[pytest.mark.gpu] if one.name == "gpu" else [])
+        for one in SORTS
+    ]
+)
 def sort(request: pytest.FixtureRequest) -> Sort:
     found: Sort = request.param
     if found.name == "gpu" and gpus() == 0:

@@ -1,4 +1,4 @@
-"""What a GPU is to be asked: rehearsed on the simulated device, and left out where there is none."""
+"""What a GPU is to be asked: rehearsed on the simulated device, left out where there is none."""
 
 import json
 import subprocess
