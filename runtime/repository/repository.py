@@ -56,12 +56,14 @@ class Repository:
         policies: Mapping[str, Policy] = MappingProxyType({}),
         find: Find | None = None,
         configure: Configure | None = None,
+        takes_files: bool = False,
         strict: bool = False,
     ) -> None:
         """`config` is that of all engines. `policies` are by app, "" for those not named, which
         is the latest version otherwise. `find` serves `load` without a plan, `configure` with
-        a configuration beside it. A `strict` one is not ready while an app could not be loaded."""
-        self.configure, self._strict = configure, strict
+        a configuration beside it, and files where it `takes_files`. A `strict` one is not ready
+        while an app could not be loaded."""
+        self.configure, self.takes_files, self._strict = configure, takes_files, strict
         config = config or EngineConfig()
         self.nested = nested_models(self, config.clock)
         self._config = replace(config, nested=self.nested)
@@ -116,11 +118,12 @@ class Repository:
         version: int | None = None,
         change: Change | None = None,
         config: str | None = None,
+        files: Mapping[str, bytes] = MappingProxyType({}),
     ) -> "Future[None]":
         """As `load`, without waiting. What is found is loaded as `change` makes it, or by a
-        configuration in place of its own."""
+        configuration, and files, in place of its own."""
         if plan is None:
-            return self._pool.submit(self._load_found, app, change, config)
+            return self._pool.submit(self._load_found, app, change, config, files)
         return self._pool.submit(self._load_plan, app, plan, version)
 
     def update(
@@ -257,11 +260,15 @@ class Repository:
             self._serve(known, {} if made is None else {number: made}, known.live.keys() - stay)
 
     def _load_found(
-        self, app: str, change: Change | None = None, config: str | None = None
+        self,
+        app: str,
+        change: Change | None = None,
+        config: str | None = None,
+        files: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         candidates: Mapping[int, Candidate] = {}
         if config is not None and self.configure is not None:
-            candidates = self.configure(app, config)
+            candidates = self.configure(app, config, files)
         elif self._find is not None:
             candidates = self._find(app)
         if change is not None:

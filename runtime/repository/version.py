@@ -31,9 +31,9 @@ class Candidate:
 Find: TypeAlias = Callable[[str], Mapping[int, Candidate]]
 """Returns the versions of an app that are there to be loaded, by their numbers."""
 
-Configure: TypeAlias = Callable[[str, str], Mapping[int, Candidate]]
-"""Returns the versions of an app by a configuration in JSON, in place of its own; raises
-ValueError where it is none."""
+Configure: TypeAlias = Callable[[str, str, Mapping[str, bytes]], Mapping[int, Candidate]]
+"""Returns the versions of an app by a configuration in JSON, in place of its own, and by files in
+place of its own where there are any; raises ValueError where they cannot be."""
 
 Change: TypeAlias = Callable[[Plan], Plan]
 """Makes the plan that is to be loaded of the one that was found; raises ValueError."""

@@ -2,10 +2,9 @@
 
 import json
 import queue
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from headrace.runtime.repository.repository import Repository
 from headrace.runtime.repository.state import LoadFailed
 from headrace.runtime.server import serve
 from headrace.runtime.server_config import ServerConfig
+from headrace.triton.overlay import configuring
 from headrace.triton.own_completion import OwnCompletions
 from headrace.triton.serving import Options, find
 from tests.triton.test_translate import write_sequences
@@ -74,14 +74,15 @@ class Follower:
     def __init__(self, folder: Path, options: Options) -> None:
         own = OwnCompletions()
 
-        def found(given: Mapping[str, str] = MappingProxyType({})) -> Apps:
-            return find((folder,), options, lambda _: None, own, given)
+        def found(over: Path | None = None) -> Apps:
+            return find((folder,), options, lambda _: None, own, over)
 
         self.repository = Repository(
             EngineConfig(workers=2),
             policies={"": All()},
             find=lambda app: found().get(app, {}),
-            configure=lambda app, config: found({app: config}).get(app, {}),
+            configure=configuring((folder,), found),
+            takes_files=True,
         )
         self.failures: dict[str, LoadFailed] = {}
         self._keeper = Keeper(self.repository, found)
@@ -303,3 +304,40 @@ def test_callers_load_an_ensemble_with_what_it_is_made_of_and_models_by_other_co
         client.unload_model("e", unload_dependents=True)
         assert not follower.repository.routes
         client.close()
+
+
+@pytest.mark.slow  # a model that is a process
+def test_callers_load_files_that_are_no_code(tmp_path: Path) -> None:
+    unary(tmp_path / "models/neg/1/model.onnx", "Neg", "x", "y")
+    put(tmp_path / "models/neg/config.pbtxt", "")
+    put(tmp_path / "models/py/1/model.py", ADD_ONE)
+    put(tmp_path / "models/py/config.pbtxt", 'backend: "python"')
+    unary(tmp_path / "given.onnx", "Abs", "x", "y")
+    content = (tmp_path / "given.onnx").read_bytes()
+    config = json.dumps({"backend": "onnxruntime", "max_batch_size": 6})
+    with following(tmp_path / "models", policy=policy_of([Access.CONTROL], [])) as (_, http, grpc):
+        for url, module in ((http, http_client), (grpc, grpc_client)):
+            client: Any = module.InferenceServerClient(url)
+            client.load_model("neg", config=config, files={"file:3/model.onnx": content})
+            assert client.infer("neg", [given(module, "x", ROWS)]).as_numpy("y").tolist() == [
+                [1, 2],
+                [3, 4],
+            ]
+            client.load_model("new", config=config, files={"file:1/model.onnx": content})
+            client.load_model("neg")
+            assert client.infer("neg", [given(module, "x", ROWS)]).as_numpy("y")[0, 0] == -1
+            for files, said in (
+                ({"file:../1/model.onnx": content}, "no file of a version"),
+                ({"file:model.onnx": content}, "no file of a version"),
+                ({"file:1/model.py": ADD_ONE.encode()}, "never comes from callers"),
+            ):
+                backend = "python" if "file:1/model.py" in files else "onnxruntime"
+                with pytest.raises(InferenceServerException, match=said):
+                    client.load_model("neg", config=json.dumps({"backend": backend}), files=files)
+            client.load_model("py", config=json.dumps({"backend": "python", "max_batch_size": 4}))
+            answer = client.infer("py", [given(module, "X", ROWS)]).as_numpy("Y")
+            np.testing.assert_array_equal(answer, ROWS + 1)
+            other = {"EXECUTION_ENV_PATH": {"string_value": "/tmp"}}
+            with pytest.raises(InferenceServerException, match="the server's to say"):
+                client.load_model("py", config=json.dumps({"parameters": other}))
+            client.close()

@@ -1,14 +1,15 @@
 """Extension: what there is to be served; loading and unloading.
 
 A model is loaded with the app that it belongs to, for a plan holds all of an app's pipelines. What
-is loaded lies in the server's own folder: no file comes from a caller, and of a configuration only
-what `overrides.py` says.
+is loaded lies in the server's own folder: no file comes from a caller, unless the repository takes
+what is no code, and of a configuration only what `overrides.py` says.
 """
 
 import logging
+from base64 import b64decode
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from ...access import Access, Caller
 from ...repository.state import LoadFailed, State, Unknown
@@ -65,19 +66,25 @@ def _reason(state: State, reason: str, caller: Caller) -> str:
 def _load(service: Service, asked: Arguments, _: Caller) -> Later:
     name = _name(asked)
     repository, change, config = service.repository, None, None
+    files: dict[str, bytes] = {}
     for parameter, value in members(asked, "parameters").items():
         if parameter.startswith("file:"):
-            raise Fault(
-                Code.UNSUPPORTED,
-                f"failed to load '{name}': parameter {shown(parameter)}: files come from the "
-                "server's own folder, never from callers",
-            )
+            if not repository.takes_files:
+                raise Fault(
+                    Code.UNSUPPORTED,
+                    f"failed to load '{name}': parameter {shown(parameter)}: files come from the "
+                    "server's own folder, never from callers",
+                )
+            files[parameter.removeprefix("file:")] = _content(parameter, value)
+            continue
         if parameter != "config":
             raise RequestError(f"there is no parameter {shown(parameter)}")
         if repository.configure is not None and isinstance(value, str):
             config = value
         else:
             change = read_override(name, value)
+    if files and config is None:
+        raise RequestError(f"failed to load '{name}': files come with the `config` that is theirs")
     try:
         app = repository.app_of(name)
     except Unknown:
@@ -94,7 +101,18 @@ def _load(service: Service, asked: Arguments, _: Caller) -> Later:
             _LOG.error("%s", ascii(str(failure)))
             raise Fault(Code.INVALID, f"failed to load '{name}': {failure}") from None
 
-    return Later(repository.load_later(app, change=change, config=config), finish)
+    loading = repository.load_later(app, change=change, config=config, files=files)
+    return Later(loading, finish)
+
+
+def _content(parameter: str, value: object) -> bytes:
+    """Return the bytes of a file: as they are, or in Base64 where the protocol has text alone."""
+    if isinstance(value, bytes):
+        return value
+    try:
+        return b64decode(cast("str", value), validate=True)  # TypeError where it is none
+    except (TypeError, ValueError):
+        raise RequestError(f"the parameter {shown(parameter)} is a file in Base64") from None
 
 
 def _unload(service: Service, asked: Arguments, _: Caller) -> None:

@@ -5,7 +5,6 @@ from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, Namesp
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from .command import UsageError
@@ -14,7 +13,7 @@ from .console import Console
 if TYPE_CHECKING:
     from ..dsl.diagnostic import Diagnostic
     from ..runtime.repository.keeper import Apps
-    from ..runtime.repository.version import Candidate
+    from ..runtime.repository.version import Configure
     from ..triton.complete import Defaults
     from ..triton.serving import Options
 
@@ -57,6 +56,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     group.add_argument("--model-control-mode", choices=("none", "poll", "explicit"))
     group.add_argument("--load-model", action="append", default=[], metavar="NAME")
+    group.add_argument(
+        "--allow-load-files",
+        action="store_true",
+        help="take the files of a model that a caller loads, where they are no code",
+    )
     group.add_argument("--model-config-name", metavar="NAME", help="of MODEL/configs/NAME.pbtxt")
     for name, otherwise, what in (
         ("exit-on-error", True, "end when a model cannot be loaded; default: true"),
@@ -200,7 +204,7 @@ def _adopt_headers(arguments: Namespace) -> None:
 
 
 def finder(arguments: Namespace, console: Console) -> "Callable[..., Apps]":
-    """Return what looks which models there are; it takes configurations in place of theirs."""
+    """Return what looks which models there are; it takes a folder of others in place of them."""
     folders = tuple(Path(one) for one in arguments.targets)
     options = _options(arguments)
     told: set[str] = set()
@@ -214,17 +218,19 @@ def finder(arguments: Namespace, console: Console) -> "Callable[..., Apps]":
         if new:
             console.mistakes(new)
 
-    def find(given: Mapping[str, str] = MappingProxyType({})) -> "Apps":
+    def find(over: "Path | None" = None) -> "Apps":
         from ..triton.serving import find
 
-        return find(folders, options, warn, own, given)
+        return find(folders, options, warn, own, over)
 
     return find
 
 
-def configure(find: "Callable[..., Apps]") -> "Callable[[str, str], Mapping[int, Candidate]]":
-    """Return what finds a model by a configuration in place of its own."""
-    return lambda name, config: find({name: config}).get(name, {})
+def configure(arguments: Namespace, find: "Callable[..., Apps]") -> "Configure":
+    """Return what finds a model as a caller wants it loaded."""
+    from ..triton.overlay import configuring
+
+    return configuring(tuple(Path(one) for one in arguments.targets), find)
 
 
 def _options(arguments: Namespace) -> "Options":

@@ -247,7 +247,8 @@ def _repository(
         settings,
         policies=policies,
         find=found,
-        configure=_triton.configure(find) if arguments.model_repository else None,
+        configure=_triton.configure(arguments, find) if arguments.model_repository else None,
+        takes_files=arguments.allow_load_files,
         strict=bool(arguments.model_repository) and arguments.strict_readiness,
     )
     shares: dict[str, dict[int, float]] = {}

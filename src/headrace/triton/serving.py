@@ -4,9 +4,6 @@ says, translated and compiled when it is loaded."""
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
-
-from google.protobuf import json_format
 
 from ..compiler import compile_source
 from ..compiler.plan import Plan
@@ -45,14 +42,15 @@ def find(
     options: Options,
     warn: Callable[[tuple[Diagnostic, ...]], None],
     own: OwnCompletions,
-    given: Mapping[str, str] = MappingProxyType({}),
+    over: Path | None = None,
 ) -> Mapping[str, Mapping[int, Candidate]]:
-    """Return what could be loaded, by model and version; raises OSError, and ValueError where one
-    of the configurations that are `given`, as JSON, is none.
+    """Return what could be loaded, by model and version; models of the folder `over` are in the
+    place of those of their names. Raises OSError.
 
     What is wrong with a model is told when it is read; `warn` is given what is no error.
     """
-    repository = configured(read(folders, options.config_name), given)
+    repository = read(folders, options.config_name)
+    repository = repository if over is None else covered(repository, read(over))
     found = check(repository, options.defaults)
     warn(tuple(one for one in found if one.severity is not Severity.ERROR))
     subjects = subjects_of(repository, options, own)
@@ -65,19 +63,11 @@ def find(
     }
 
 
-def configured(repository: Repository, given: Mapping[str, str]) -> Repository:
-    """Return a repository with other configurations, by model, than are in its files."""
-
-    def other(model: Model) -> Model:
-        if model.name not in given:
-            return model
-        try:
-            message = json_format.Parse(given[model.name], type(model.message)())
-        except (json_format.ParseError, UnicodeError, RecursionError) as error:
-            raise ValueError(f"the configuration cannot be read: {error}") from None
-        return replace(model, config=replace(model.config, message=message, mistakes=()))
-
-    return replace(repository, models=tuple(map(other, repository.models)))
+def covered(repository: Repository, over: Repository) -> Repository:
+    """Return a repository with the models of another in the place of those of their names."""
+    names = {one.name for one in over.models}
+    models = [*over.models, *(one for one in repository.models if one.name not in names)]
+    return replace(repository, models=tuple(sorted(models, key=lambda one: one.name)))
 
 
 def subjects_of(
