@@ -160,6 +160,9 @@ def _configure(
     module, settings = package.module, request.settings
     flag = module.BuilderFlag
     config.profiling_verbosity = module.ProfilingVerbosity.DETAILED
+    if package.dialect.sharing:
+        sharing = getattr(module.PreviewFeature, package.dialect.sharing)
+        config.set_preview_feature(sharing, True)
     if settings.workspace is not None:
         config.set_memory_pool_limit(module.MemoryPoolType.WORKSPACE, settings.workspace)
     if settings.level is not None:

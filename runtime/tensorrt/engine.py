@@ -48,6 +48,7 @@ class Context:
     """What one run at a time uses; `last` is behind the last of them."""
 
     handle: Any  # Any: of an untyped module
+    fresh: bool = True
     last: Event | None = None
     kept: list[object] = field(default_factory=list[object])
 
@@ -107,6 +108,13 @@ class Engine:
         finally:
             with self._lock:
                 self._idle.append(context)
+
+    def prepare(self, context: Context, stream: int) -> bool:
+        """Give a new context its profile, where it has none of itself; return whether it has."""
+        if not context.fresh or not self.package.dialect.sharing:
+            return True
+        context.fresh = False
+        return bool(context.handle.set_optimization_profile_async(0, stream))
 
     def scratch(self, context: Context) -> int:
         """Return how much scratch a run takes, of the sizes that the context was told of."""

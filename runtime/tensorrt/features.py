@@ -52,9 +52,12 @@ class Dialect:
     network: tuple[str, ...]  # flags of a network, those that there are
     user_managed: bool  # contexts are given scratch by `set_device_memory`, which has a size
     timing: bool  # the builder keeps timings
+    sharing: str = ""  # the preview feature that lets several contexts run one profile
 
 
-_OLD: Final = Dialect(("EXPLICIT_BATCH",), user_managed=False, timing=True)
+_OLD: Final = Dialect(
+    ("EXPLICIT_BATCH",), user_managed=False, timing=True, sharing="PROFILE_SHARING_0806"
+)
 _TYPED: Final = Dialect(("STRONGLY_TYPED",), user_managed=True, timing=True)
 _RTX: Final = Dialect(("STRONGLY_TYPED",), user_managed=True, timing=False)
 

@@ -76,6 +76,8 @@ class EngineSession:
             _require_within(self._ranges[name], view.shape)
         with calls_to(self._device), engine.context() as context:
             context.follow(stream)
+            if not engine.prepare(context, cast("Pointed", stream).pointer):
+                raise StageError("TensorRT does not take the sizes that the engine was built for")
             self._bind(context, feeds)
             run = _Run(engine, context, self._device, stage, stream)
             for output, (shape, dtype) in zip(self._outputs, results, strict=True):
@@ -130,6 +132,8 @@ class _Run:
             self._put(handle.set_tensor_address(output.name, self.device.address(view)), output)
         else:
             capacity = int(handle.get_max_output_size(output.name))
+            if capacity < 0:
+                raise StageError(f"TensorRT does not say how large `{output.name}` may become")
             view = self.device.allocate((capacity,), _BYTE, self.stage, self.stream)
             place = self.device.address(view)
             allocator = output_allocator(self.engine.package, place, capacity)

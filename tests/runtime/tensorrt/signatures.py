@@ -27,7 +27,7 @@ CLASSES = (
     *("OnnxParserRefitter", "Refitter", "BuilderFlag", "NetworkDefinitionCreationFlag"),
     *("MemoryPoolType", "ProfilingVerbosity", "HardwareCompatibilityLevel", "DeviceType"),
     *("TensorIOMode", "TensorLocation", "ExecutionContextAllocationStrategy", "DataType"),
-    *("LayerInformationFormat",),
+    *(*("LayerInformationFormat", "PreviewFeature"),),
 )
 """Of all others nothing is used."""
 

@@ -79,6 +79,9 @@ class Config(Part):
     def set_memory_pool_limit(self, pool: Any, size: int) -> None:
         self._flags.append(f"{pool} {size}")
 
+    def set_preview_feature(self, feature: Any, enable: bool) -> None:
+        self._flags.append(f"{feature} {enable}")
+
     def add_optimization_profile(self, profile: Any) -> int:
         self._profiles.append(profile._shapes)
         return 0
@@ -191,6 +194,7 @@ class Engine(Part):
 
     def __init__(self, said: dict[str, Any], model: bytes) -> None:
         self._said, self._content = said, model
+        self._contexts: list[Any] = []
         self._load(model)
 
     def _load(self, model: bytes) -> None:
@@ -248,6 +252,15 @@ class Context(Part):
         self._allocators: dict[str, Any] = {}
         self._results: list[Any] = []
         self._scratch = 0
+        shares = "8.6" not in self.made.module.__version__
+        self._profile = 0 if shares or not engine._contexts else -1
+        engine._contexts.append(self)
+
+    def set_optimization_profile_async(self, profile: int, stream: int) -> bool:
+        assert stream
+        shared = "PreviewFeature.PROFILE_SHARING_0806 True" in self._engine._said["flags"]
+        self._profile = profile if shared or self._engine._contexts == [self] else -1
+        return self._profile >= 0
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
         least, _, most = self._engine._said["profile"][name]
@@ -292,6 +305,7 @@ class Context(Part):
     def execute_async_v3(self, stream: int) -> bool:
         engine, names = self._engine, self._engine._names()
         assert stream
+        assert self._profile == 0, "a context has no profile"
         scratch = self._scratch or vars(self)["device_memory"]
         ctypes.memset(scratch, 0xAB, SCRATCH)  # it is ours
         feeds = {n: _at(self._places[n], s, self._dtype(n)) for n, s in self._shapes.items()}

@@ -76,11 +76,28 @@ def test_what_runs_steadily_allocates_nothing_and_shares_its_scratch(
         session.close()
 
 
-def test_runs_at_one_time_have_contexts_of_their_own(
-    tmp_path: Path, device: NumberedDevice
+@pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])
+def test_while_one_context_is_in_use_another_runs(
+    version: str, tmp_path: Path, device: NumberedDevice
 ) -> None:
     scaled(tmp_path / "m.onnx")
-    stage, session = opened(*segment_of(tmp_path, SCALED), device, package_of(NEWEST))
+    segment, content = segment_of(tmp_path, SCALED)
+    package, request = package_of(version), Request.of(segment)
+    engine = Engine(package, take_engine(package, content, request, GPU, None).engine, request, GPU)
+    session = EngineSession(engine, device, segment.ranges, segment.output_names)
+    stage = ModelStage(segment, session, device, policy_of(segment), 0)
+    with engine.context():
+        y, _ = run(stage, device, np.ones(4, np.float32))
+    assert read(device, y, 0).tolist() == [3] * 4
+    session.close()
+
+
+@pytest.mark.parametrize("version", [VERSIONS[0], NEWEST])
+def test_runs_at_one_time_have_contexts_of_their_own(
+    version: str, tmp_path: Path, device: NumberedDevice
+) -> None:
+    scaled(tmp_path / "m.onnx")
+    stage, session = opened(*segment_of(tmp_path, SCALED), device, package_of(version))
     wrong: list[object] = []
 
     def call(number: int) -> None:
