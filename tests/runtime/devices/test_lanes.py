@@ -18,7 +18,9 @@ from headrace.runtime.devices.sim import SimConfig, SimDevice
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.flow import FREED, ONE, Block, Emission, Walk
 from headrace.runtime.iterate import Emit
+from headrace.runtime.observe.trace import Trace
 from headrace.runtime.request import Fault, Request
+from headrace.runtime.simulate import Simulation
 from headrace.runtime.spread import Spread
 from tests.runtime.plans import add_model
 
@@ -168,6 +170,49 @@ def test_a_lane_whose_device_fails_lets_the_next_request_through(tmp_path: Path)
             outcomes.append(fault.stage)
     assert outcomes == ["to sim", "good", "to sim", "good"]
     engine.close()
+
+
+FIXED = "pipeline p(x: f32[1024]) -> (y: f32[1024]) { return y = m2(m1(x)) }"
+PLACES = "m1 { instances = [sim, sim(2)] }, m2 { device = sim(1) }"
+
+
+@pytest.mark.parametrize(
+    ("budgets", "over"),
+    [
+        ("sim = 8KiB, sim(1) = 8KiB, sim(2) = 8KiB, cpu = 4KiB", None),
+        ("sim(0) = 8KiB, sim(1) = 7KiB", "sim(1) = 7KiB"),
+        ("sim = 1KiB, sim(1) = 8KiB", "sim = 1KiB"),
+        ("sim(2) = 1KiB", "sim(2) = 1KiB"),
+    ],
+)
+def test_each_device_has_a_budget_that_is_held_to_when_compiling(
+    tmp_path: Path, budgets: str, over: str | None
+) -> None:
+    schedule = f"{PLACES}, memory {{ {budgets} }}"
+    if over is None:
+        plan = compiled(tmp_path, schedule, FIXED)
+        peaks = {one.device: (one.peak, one.budget) for one in plan.memory}
+        assert peaks == {
+            "cpu": (4096, 4096),
+            **dict.fromkeys(("sim", "sim:1", "sim:2"), (8192, 8192)),
+        }
+        return
+    with pytest.raises(CompileError) as caught:
+        compiled(tmp_path, schedule, FIXED)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.primary.span.text) == ("HR421", over)
+
+
+def test_a_recorded_request_tells_of_the_lane_that_it_took(tmp_path: Path) -> None:
+    plan = compiled(tmp_path, "m1 { instances = [sim, sim(1)] }")
+    simulation = Simulation(plan, devices=devices())
+    outcome, recording = simulation.record(Request("p", {"x": value(1)}))
+    simulation.run()
+    assert outcome.outputs is not None, outcome.fault
+    stages = [span.stage for span in Trace(recording).spans if span.stage]
+    assert stages[0] in ("to sim", "to sim:1")
+    assert "m1" in stages
+    simulation.close()
 
 
 def test_two_devices_that_copy_from_each_other_at_once_do_not_lock_up() -> None:
