@@ -189,7 +189,9 @@ def read_service(
     if isinstance(stage.runs, FunctionDef) and not stage.runs.pure:
         message = f"`cache` has no effect on `{stage.name}`: it may give something else each time"
         section.refuse("cache", "HR403", message, "declare it `pure` if it does not")
-    if isinstance(stage.runs, ModelDef) and stage.runs.told:
+    # what a tritonserver keeps of a model's answers goes by their inputs alone
+    triton = stage.kind == "triton_python"
+    if isinstance(stage.runs, ModelDef) and stage.runs.told and not triton:
         message = f"`cache` has no effect on `{stage.name}`: it asks for the request that it serves"
         section.refuse("cache", "HR403", message)
     if device != "cpu" and (backend or stage.kind) in ON_DEVICES:

@@ -86,17 +86,22 @@ class Cache:
 
 
 class CacheUse:
-    """A cache as one pipeline uses it: its `hits` and `misses` are rows."""
+    """A cache as one pipeline uses it: its `hits` and `misses` are rows. It was `looked` into so
+    often, of which `kept` were all hits, by how many these were."""
 
     def __init__(self, cache: Cache, pipeline: int, stage: int) -> None:
         self.cache, self.pipeline, self.stage = cache, pipeline, stage
-        self.hits = self.misses = 0
+        self.hits = self.misses = self.looked = 0
+        self.kept: dict[int, int] = {}
         self._lock = threading.Lock()
 
     def count(self, hits: int, misses: int) -> None:
         with self._lock:
             self.hits += hits
             self.misses += misses
+            self.looked += 1
+            if not misses:
+                self.kept[hits] = self.kept.get(hits, 0) + 1
 
 
 class CachedCall:

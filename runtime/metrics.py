@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from .request import Dropped, Fault
 
@@ -214,7 +214,8 @@ class PipelineCounts:
     `pending`, those that wait to start, and `levels`, those that were submitted and have no outcome
     yet, by priority level. `responses` of streams and `response_seconds`, each since the one before
     it, are by their number from 0; `first_responses` are by the bound that they were within. `last`
-    is when the last request was answered, in seconds since the epoch; 0 where none was."""
+    is when the last request was answered, in seconds since the epoch; 0 where none was. The cache
+    of a stage was `looked` into so often, and had `kept` all rows of some, by stage and rows."""
 
     name: str
     successes: int = 0
@@ -234,6 +235,8 @@ class PipelineCounts:
     response_seconds: dict[int, float] = field(default_factory=dict[int, float])
     first_responses: dict[float, int] = field(default_factory=dict[float, int])
     last: float = 0.0
+    looked: dict[str, int] = field(default_factory=dict[str, int])
+    kept: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
 
     @property
     def in_flight(self) -> int:
@@ -268,14 +271,30 @@ class Snapshot:
     def stage(self, name: str) -> StageCounts:
         return next(one for one in self.stages if one.name == name)
 
-    def with_cache(self, pipeline: int, stage: int, hits: int, misses: int) -> "Snapshot":
+    def with_cache(self, use: "LookedUp") -> "Snapshot":
         """Return it with what a pipeline looked up in the cache of a stage, by their numbers."""
-        return Snapshot(
-            tuple(
-                _cached(one, hits, misses, i == pipeline) for i, one in enumerate(self.pipelines)
-            ),
-            tuple(_cached(one, hits, misses, i == stage) for i, one in enumerate(self.stages)),
+        hits, misses, name = use.hits, use.misses, self.stages[use.stage].name
+        pipelines = list(self.pipelines)
+        own = _cached(pipelines[use.pipeline], hits, misses, True)
+        kept = {(name, rows): count for rows, count in dict(use.kept).items()}
+        pipelines[use.pipeline] = replace(
+            own, looked={**own.looked, name: use.looked}, kept={**own.kept, **kept}
         )
+        return Snapshot(
+            tuple(pipelines),
+            tuple(_cached(one, hits, misses, i == use.stage) for i, one in enumerate(self.stages)),
+        )
+
+
+class LookedUp(Protocol):
+    """A cache as a pipeline uses it."""
+
+    pipeline: int
+    stage: int
+    hits: int
+    misses: int
+    looked: int
+    kept: dict[int, int]
 
 
 class Metrics:

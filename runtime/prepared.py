@@ -231,7 +231,7 @@ def with_caches(snapshot: Snapshot, pipelines: Iterable[Prepared]) -> Snapshot:
     """Return the counts with what the pipelines have found in the caches of their stages."""
     for pipeline in pipelines:
         for use in pipeline.caches:
-            snapshot = snapshot.with_cache(use.pipeline, use.stage, use.hits, use.misses)
+            snapshot = snapshot.with_cache(use)
     return snapshot
 
 

@@ -10,7 +10,9 @@ from headrace.runtime.protocols.messages import ModelConfig
 from headrace.triton.check import subjects
 from headrace.triton.ensemble import steps
 from headrace.triton.repository import read
+from headrace.triton.serving import Options
 from headrace.triton.subject import Others, Subject
+from headrace.triton.translate.schedule import Serving
 from tests.triton.comparing import told
 from tests.triton.corpus import CASES, Case
 from tests.triton.referee import PYTHON, Referee, refereeing
@@ -66,7 +68,8 @@ def expected(others: Others, name: str) -> object:
 
 @pytest.mark.parametrize("repository", LOADED, ids=title, indirect=True)
 def test_both_servers_tell_answer_and_count_the_same(repository: Case, referee: Referee) -> None:
-    with following(referee.folder) as (follower, http, _):
+    options = Options(serving=Serving(cache=1 << 20))
+    with following(referee.folder, options) as (follower, http, _):
         assert follower.failures.keys() == repository.unserved.keys()
         # Members first: there, what an ensemble runs counts for its members too.
         for subject in sorted(subjects(read(referee.folder)), key=depth):
