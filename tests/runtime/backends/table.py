@@ -1,8 +1,13 @@
 """The table of docs/backends.md: what each backend holds to, tried here and now.
 
-python -m tests.runtime.backends.table
+python -m tests.runtime.backends.table [NAMES] [--write]
+
+With `--write` the rows of what is installed here take the place of those in the page; those of
+others stay as they were tried elsewhere.
 """
 
+import platform
+import re
 import sys
 import tempfile
 import warnings
@@ -13,6 +18,8 @@ from pathlib import Path
 from headrace.dsl.types import DType
 from tests.runtime.backends.checks import CHECKS, dtype
 from tests.runtime.backends.makers import Maker, Servers, makers
+
+PAGE = Path(__file__).parents[3] / "docs" / "backends.md"
 
 
 def row(maker: Maker) -> str:
@@ -28,9 +35,28 @@ def row(maker: Maker) -> str:
                 held.append(f"**{check.__name__} fails**")
                 print(f"{maker.name}: {check.__name__}: {error}", file=sys.stderr)
     version = _version(maker.library) if maker.library else "—"
-    count = len(CHECKS) - (maker.junk is None)
-    result = ", ".join(held) or f"all {count}"
-    return f"| `{maker.name}` | {version} | {result} | {_dtypes(maker)} |"
+    _try_dtypes(maker)
+    return f"| `{maker.name}` | {version} | {', '.join(held) or held_to(maker)} | {dtypes(maker)} |"
+
+
+def held_to(maker: Maker) -> str:
+    """Return what is said of a backend that holds to all that is tried of it."""
+    return f"all {len(CHECKS) - (maker.junk is None)}"
+
+
+def dtypes(maker: Maker) -> str:
+    """Return what is said of a backend's dtypes."""
+    if len(maker.lacks) == len(DType):
+        return "as the others of its library"
+    lacking = [one.value for one in DType if one in maker.lacks]
+    return f"all but {', '.join(lacking)}" if lacking else "all"
+
+
+def documented() -> dict[str, tuple[str, str]]:
+    """Return the rows of the page: what each backend holds to, and its dtypes."""
+    _, _, table = PAGE.read_text().rpartition("| backend | library | holds to | dtypes |")
+    rows = re.findall(r"(?m)^\| `([a-z ]+)` \| [^|]* \| ([^|]*) \| ([^|]*) \|$", table)
+    return {name: (held, kinds) for name, held, kinds in rows}
 
 
 def _version(library: str) -> str:
@@ -42,27 +68,32 @@ def _version(library: str) -> str:
     raise AssertionError(f"{library} has no version")
 
 
-def _dtypes(maker: Maker) -> str:
+def _try_dtypes(maker: Maker) -> None:
     if len(maker.lacks) == len(DType):
-        return "as the others of its library"
+        return
     for one in DType:
         if one not in maker.lacks and one in maker.tries:
             with tempfile.TemporaryDirectory() as folder:
                 dtype(maker, Path(folder), one)
-    lacking = [one.value for one in DType if one in maker.lacks]
-    return f"all but {', '.join(lacking)}" if lacking else "all"
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     servers = Servers()
-    only = set(sys.argv[1:])
-    print(f"Tried on {datetime.now(UTC):%Y-%m-%d}, Python {sys.version.split()[0]}, x86-64, CPU.\n")
-    print("| backend | library | holds to | dtypes |\n|---|---|---|---|")
+    only = {one for one in sys.argv[1:] if not one.startswith("-")}
+    page = PAGE.read_text()
+    when = f"{datetime.now(UTC):%Y-%m-%d} with Python {platform.python_version()}"
+    print(f"Tried on {when} on {platform.machine()}.\n")
+    page = re.sub(r"Tried on [0-9-]+ with Python [0-9.]+", f"Tried on {when}", page)
     for maker in makers(servers):
-        if (not only or maker.name.split()[0] in only) and maker.missing() is None:
-            print(row(maker), flush=True)
+        if (only and maker.name.split()[0] not in only) or maker.missing() is not None:
+            continue
+        line = row(maker)
+        print(line, flush=True)
+        page = re.sub(rf"(?m)^\| `{maker.name}` \| [^|]*\| [^|]*\| [^|]*\|$", line, page)
     servers.stack.close()
+    if "--write" in sys.argv:
+        PAGE.write_text(page)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 from headrace.dsl.types import DType
 from tests.runtime.backends.checks import CHECKS, Check, dtype, refuses_dtype
 from tests.runtime.backends.makers import Maker, Servers, makers
+from tests.runtime.backends.table import documented, dtypes, held_to
 
 SERVERS = Servers()
 pytestmark = pytest.mark.filterwarnings(
@@ -50,3 +51,8 @@ def test_a_backend_gives_back_what_it_got_of_each_dtype_or_refuses_it(
         refuses_dtype(maker, tmp_path, one)
     else:
         dtype(maker, tmp_path, one)
+
+
+def test_the_table_of_the_documentation_is_that_of_these_tests() -> None:
+    wanted = {maker.name: (held_to(maker), dtypes(maker)) for maker in makers(SERVERS)}
+    assert documented() == wanted

@@ -106,9 +106,7 @@ def test_a_model_that_the_server_has_not_or_has_otherwise_is_refused_when_loaded
             with pytest.raises(LoadError, match="other") as caught:
                 calling(tmp_path, f"{address}/other")
             assert caught.value.code == "HR510"
-            with pytest.raises(
-                LoadError, match="left: f32, and its server has left: f64"
-            ):
+            with pytest.raises(LoadError, match="left: f32, and its server has left: f64"):
                 calling(tmp_path, f"{address}/told", CALLER.replace("left: f64", "left: f32"))
 
 
