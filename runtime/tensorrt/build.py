@@ -18,6 +18,7 @@ from .package import HEARD, OTHERWISE, Package
 from .report import Report, describe
 
 DEFAULT: Final = EngineBuild()
+LEAVE: Final = "leave `backend` out, and ONNX Runtime runs it"
 _SHOWN: Final = 700  # characters of what the builder says
 
 
@@ -87,7 +88,7 @@ def build(package: Package, content: bytes, request: Request, timings: bytes | N
     if not parser.parse(content):
         errors = [parser.get_error(index) for index in range(parser.num_errors)]
         told = "; ".join(dict.fromkeys(_parse_error(one) for one in errors))
-        raise request.refused(f"{package.title} does not take the model: {told}", _LEAVE)
+        raise request.refused(f"{package.title} does not take the model: {told}", LEAVE)
     _check_inputs(network, request)
     config = builder.create_builder_config()
     _configure(package, builder, config, request)
@@ -100,12 +101,9 @@ def build(package: Package, content: bytes, request: Request, timings: bytes | N
     engine = builder.build_serialized_network(network, config)
     if engine is None:
         told = "; ".join(dict.fromkeys(heard))[-_SHOWN:] or "it does not say why"
-        raise request.refused(f"{package.title} builds no engine: {told}", _LEAVE)
+        raise request.refused(f"{package.title} builds no engine: {told}", LEAVE)
     kept = bytes(memoryview(cache.serialize())) if cache is not None else None
     return Built(bytes(memoryview(engine)), report, kept)
-
-
-_LEAVE: Final = "leave `backend` out, and ONNX Runtime runs it"
 
 
 def _flags(package: Package) -> int:
@@ -133,7 +131,7 @@ def _check_inputs(network: Any, request: Request) -> None:  # Any: of an untyped
         if one.is_shape_tensor:
             told = ranges[name].name
             why = f"the input `{told}` decides about sizes by its values, which are on the GPU"
-            raise request.refused(f"{why} when the engine would have to know them", _LEAVE)
+            raise request.refused(f"{why} when the engine would have to know them", LEAVE)
         wrong = _misfit(tuple(one.shape), ranges[name])
         if wrong is not None:
             raise request.refused(

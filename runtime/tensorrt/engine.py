@@ -8,15 +8,12 @@ the next is told by an event.
 
 import threading
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
 from ...dsl.types import DType
-from ...stdlib.dtypes import to_numpy
 from ..devices.device import Event, Stream
 from ..load_error import NO_ENGINE, LoadError
 from .build import Request
@@ -35,11 +32,12 @@ _DTYPES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """A result as the engine gives it; `on_host` is one that decides about sizes."""
+class Port:
+    """An input or result as the engine has it; `on_host` is one that decides about sizes."""
 
     name: str
-    dtype: "np.dtype[Any]"  # Any: of any scalar
+    dtype: DType
+    given: bool
     on_host: bool
 
 
@@ -79,23 +77,20 @@ class Engine:
         budget = request.settings.weight_budget
         if budget is not None and engine.streamable_weights_size:
             engine.weight_streaming_budget_v2 = min(budget, engine.streamable_weights_size)
-        self.outputs = self._outputs(request)
+        self.ports = {port.name: port for port in self._ports(request)}
         self._idle: list[Context] = [self._context()]
         self._lock = threading.Lock()
 
-    def _outputs(self, request: Request) -> dict[str, Output]:
+    def _ports(self, request: Request) -> Iterator[Port]:
         module, engine = self.package.module, self._engine
-        found: dict[str, Output] = {}
         for index in range(engine.num_io_tensors):
             name = engine.get_tensor_name(index)
-            if engine.get_tensor_mode(name) != module.TensorIOMode.OUTPUT:
-                continue
             word = str(engine.get_tensor_dtype(name)).rpartition(".")[2]
             if word not in _DTYPES:
-                raise request.refused(f"its result `{name}` is {word}, which values cannot be")
+                raise request.refused(f"`{name}` is {word} in its engine, which values cannot be")
+            given = engine.get_tensor_mode(name) == module.TensorIOMode.OUTPUT
             on_host = engine.get_tensor_location(name) == module.TensorLocation.HOST
-            found[name] = Output(name, to_numpy(_DTYPES[word]), on_host)
-        return found
+            yield Port(name, _DTYPES[word], given, on_host)
 
     @contextmanager
     def context(self) -> Generator[Context]:

@@ -5,14 +5,17 @@ where the schedule lets it be, or else is built, which takes seconds to minutes.
 """
 
 from pathlib import Path
+from typing import cast
 
 from ...compiler.plan import ModelSegment
+from ...dsl.types import TensorType
 from ..backend import Backend, Loading
+from ..devices.device import Device
 from ..division import Share
 from ..instance import ModelStage
 from ..load_error import NO_DEVICE, LoadError
 from ..stage import policy_of
-from .build import Built, Request, build, check_features
+from .build import LEAVE, Built, Request, build, check_features
 from .cache import EngineCache, Entry, key_of
 from .driver import Gpu, calls_to, find_gpu
 from .engine import Engine
@@ -41,10 +44,7 @@ def engine_backend(name: str) -> Backend:
 
         def session() -> EngineSession:
             content = loading.blobs[segment.model]
-            with calls_to(device):
-                entry = take_engine(package, content, request, gpu, loading.engines)
-                engine = Engine(package, entry.engine, request, gpu)
-            return EngineSession(engine, device, segment.ranges, segment.output_names)
+            return open_session(package, segment, content, device, gpu, loading.engines)
 
         built = segment.service.engine
         key = (name, segment.model, segment.output_names, segment.device, segment.ranges, built)
@@ -52,6 +52,40 @@ def engine_backend(name: str) -> Backend:
         return ModelStage(segment, opened, device, policy_of(segment), index)
 
     return Backend(open_model, ("onnx",))
+
+
+def open_session(
+    package: Package,
+    segment: ModelSegment,
+    content: bytes,
+    device: Device,
+    gpu: Gpu,
+    folder: Path | None,
+) -> EngineSession:
+    """Return what runs a segment on a device, with a kept engine or a new one."""
+    request = Request.of(segment)
+    with calls_to(device):
+        entry = take_engine(package, content, request, gpu, folder)
+        engine = Engine(package, entry.engine, request, gpu)
+        _check_ports(segment, request, engine)
+    return EngineSession(engine, device, segment.ranges, segment.output_names)
+
+
+def _check_ports(segment: ModelSegment, request: Request, engine: Engine) -> None:
+    """Raise LoadError where an engine has another dtype than its model, as TensorRT 8 has of
+    i64."""
+    signature = segment.signature
+    for name, field in (
+        *zip(segment.input_names, signature.params, strict=True),
+        *zip(segment.output_names, signature.results, strict=True),
+    ):
+        port = engine.ports.get(name)
+        declared = cast("TensorType", field.type).dtype  # engines take no others
+        if port is None or port.dtype is not declared:
+            found = "nowhere" if port is None else port.dtype.value
+            engine.close()
+            why = f"`{field.name}` is {declared.value}, and {found} in the engine"
+            raise request.refused(f"{why} of {engine.package.title}", LEAVE)
 
 
 def _gpu(package: Package, device: str) -> Gpu:

@@ -19,7 +19,7 @@ from ..request import Code
 from ..session import said
 from ..stage import StageError, StageGone
 from .driver import calls_to
-from .engine import Context, Engine, Output
+from .engine import Context, Engine, Port
 from .outputs import output_allocator
 
 _BYTE = np.dtype(np.uint8)
@@ -46,7 +46,7 @@ class EngineSession:
         self._engine: Engine | None = engine
         self._device = cast("ResidentDevice", device)  # as everything that is not the host
         self._ranges = {one.input: one for one in ranges}
-        self._outputs = [engine.outputs[name] for name in output_names]
+        self._outputs = [engine.ports[name] for name in output_names]
 
     def streams(self) -> Streams:
         return Streams(self._device)
@@ -110,10 +110,8 @@ class _Run:
         self.sized: dict[int, Any] = {}  # allocators by result; Any: of an untyped module
 
     # Any: of any scalar
-    def add(self, output: Output, declared: tuple[int, ...] | None, dtype: "np.dtype[Any]") -> None:
+    def add(self, output: Port, declared: tuple[int, ...] | None, dtype: "np.dtype[Any]") -> None:
         """Say where a result is to be put."""
-        if output.dtype != dtype:
-            raise StageError(f"`{output.name}` is {output.dtype}, and {dtype} is declared")
         self.dtypes.append(dtype)
         handle = self.context.handle
         shape = tuple(handle.get_tensor_shape(output.name))
@@ -176,7 +174,7 @@ class _Run:
             raise StageError("TensorRT did not say how large a result has become")
         return View(view.buffer, view.offset, shape, self.dtypes[number], self.stage, view.ready)
 
-    def _put(self, taken: bool, output: Output) -> None:
+    def _put(self, taken: bool, output: Port) -> None:
         if not taken:
             raise StageError(f"`{output.name}` cannot be put where it was to go")
 

@@ -15,10 +15,8 @@ from headrace.runtime.instance import ModelStage
 from headrace.runtime.metrics import StageCell
 from headrace.runtime.rows import Rows
 from headrace.runtime.stage import policy_of
-from headrace.runtime.tensorrt.build import Request
 from headrace.runtime.tensorrt.driver import Gpu
-from headrace.runtime.tensorrt.engine import Engine
-from headrace.runtime.tensorrt.opening import take_engine
+from headrace.runtime.tensorrt.opening import open_session
 from headrace.runtime.tensorrt.package import Package, described
 from headrace.runtime.tensorrt.session import EngineSession
 from tests.runtime.tensorrt.signatures import versions
@@ -105,12 +103,13 @@ def package_of(version: str, **settings: Any) -> Package:
 
 
 def opened(
-    segment: ModelSegment, content: bytes, device: NumberedDevice, package: Package
+    segment: ModelSegment,
+    content: bytes,
+    device: NumberedDevice,
+    package: Package,
+    folder: Path | None = None,
 ) -> tuple[ModelStage, EngineSession]:
-    request = Request.of(segment)
-    entry = take_engine(package, content, request, GPU, None)
-    engine = Engine(package, entry.engine, request, GPU)
-    session = EngineSession(engine, device, segment.ranges, segment.output_names)
+    session = open_session(package, segment, content, device, GPU, folder)
     return ModelStage(segment, session, device, policy_of(segment), 0), session
 
 

@@ -223,7 +223,9 @@ class Engine(Part):
 
     def get_tensor_dtype(self, name: str) -> Any:
         number = self._io[self._names().index(name)].type.tensor_type.elem_type
-        return Word("DataType", _WORDS[_DTYPES[number]], 0)
+        word = _WORDS[_DTYPES[number]]
+        short = word == "INT64" and self.made.module.__version__.startswith("8.")
+        return Word("DataType", "INT32" if short else word, 0)
 
     def get_tensor_location(self, name: str) -> Any:
         location = self.made.module.TensorLocation

@@ -116,7 +116,23 @@ def test_runs_at_one_time_have_contexts_of_their_own(
     session.close()
 
 
-@pytest.mark.parametrize("version", [one for one in VERSIONS if not one.startswith("rtx")])
+def test_a_dtype_that_an_engine_has_not_is_refused_when_it_is_opened(
+    tmp_path: Path, device: NumberedDevice
+) -> None:
+    shape = (TensorProto.INT64, ["N", "K"])
+    write(tmp_path / "m.onnx", [helper.make_node("Neg", ["x"], ["y"])], {"x": shape}, {"y": shape})
+    settings = "engine { sizes { K = [1, 4, 16] } }"
+    segment, content = segment_of(tmp_path, "(x: i64[K]) -> (y: i64[K])", settings)
+    said = r"stage `m`.*`x` is i64, and i32 in the engine of TensorRT 8.6.1"
+    with pytest.raises(LoadError, match=said):
+        opened(segment, content, device, package_of("8.6.1"))
+    stage, session = opened(segment, content, device, package_of(NEWEST))
+    (y,) = run(stage, device, np.array([1 << 40], np.int64))
+    assert read(device, y, 0).tolist() == [-(1 << 40)]
+    session.close()
+
+
+@pytest.mark.parametrize("version", [one for one in VERSIONS if one[:3] not in ("8.6", "rtx")])
 def test_a_result_of_unknown_size_is_put_where_there_is_room_for_the_largest(
     version: str, tmp_path: Path, device: NumberedDevice
 ) -> None:
@@ -202,10 +218,7 @@ def test_new_weights_are_put_into_the_engine_that_is_kept(
     for by in (3.0, 5.0):
         scaled(tmp_path / "m.onnx", by)
         segment, content = segment_of(tmp_path, SCALED, settings)
-        entry = take_engine(package, content, Request.of(segment), GPU, kept)
-        engine = Engine(package, entry.engine, Request.of(segment), GPU)
-        session = EngineSession(engine, device, segment.ranges, segment.output_names)
-        stage = ModelStage(segment, session, device, policy_of(segment), 0)
+        stage, session = opened(segment, content, device, package, kept)
         y, _ = run(stage, device, np.ones(4, np.float32))
         assert read(device, y, 0).tolist() == [by] * 4
         session.close()
