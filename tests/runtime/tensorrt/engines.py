@@ -27,7 +27,7 @@ VERSIONS = versions()
 NEWEST = VERSIONS[-2]
 
 PIPE = """
-model m = onnx "m.onnx" {signature}
+model m = onnx "m.onnx" {signature} {batch}
 
 pipeline p{signature} {{
     {body}
@@ -80,7 +80,9 @@ SCALED = "(x: f32[K]) -> (y: f32[K], z: f32[K])"
 SIZES = "batch { max = 8, prefer = [4] }, engine { sizes { K = [1, 4, 16] } }"
 
 
-def segment_of(folder: Path, signature: str, settings: str = SIZES) -> tuple[ModelSegment, bytes]:
+def segment_of(
+    folder: Path, signature: str, settings: str = SIZES, batch: str = ""
+) -> tuple[ModelSegment, bytes]:
     """Return the segment of a model in a folder, and the bytes that it runs."""
     names = [part.split(":")[0].strip() for part in signature.split("-> (")[1].split(", ")]
     names = [name for name in names if name.isidentifier()]
@@ -89,7 +91,7 @@ def segment_of(folder: Path, signature: str, settings: str = SIZES) -> tuple[Mod
     returned = ", ".join(f"{name} = {name}" for name in names)
     body = f"{call}\n    return {returned}"
     path = folder / "p.pipe"
-    path.write_text(PIPE.format(signature=signature, body=body, settings=settings))
+    path.write_text(PIPE.format(signature=signature, body=body, settings=settings, batch=batch))
     plan = headrace.compile(path).plan
     (segment,) = plan.segments
     assert isinstance(segment, ModelSegment)

@@ -22,7 +22,7 @@ BODY = "y, z = m(x)\n    return y = y, z = z"
 
 def plan_file(folder: Path, backend: str) -> Path:
     scaled(folder / "m.onnx")
-    text = PIPE.format(signature=SCALED, body=BODY, settings=SIZES)
+    text = PIPE.format(signature=SCALED, body=BODY, settings=SIZES, batch="")
     (folder / "p.pipe").write_text(text.replace("tensorrt", backend))
     headrace.compile(folder / "p.pipe").save(folder / "p.plan")
     return folder / "p.plan"

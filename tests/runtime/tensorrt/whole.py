@@ -72,7 +72,7 @@ def run(folder: Path, version: str) -> None:
         "y, z = m(x)\n    return y = y, z = z",
     )
     path = folder / "p.pipe"
-    path.write_text(PIPE.format(signature=signature, body=body, settings=settings))
+    path.write_text(PIPE.format(signature=signature, body=body, settings=settings, batch=""))
     plan, device = headrace.compile(path).plan, Gpu0()
     config = EngineConfig(workers=2, devices=(device,), engines=folder / "engines")
     for _ in range(2):
