@@ -295,7 +295,8 @@ def _told(run: Run) -> list[Header | None]:
     """Return what a model is told of each request beside its inputs, None where that is nothing."""
     if run.sequences is None:
         return [_of(one, one.sequence) for one in run.contexts]
-    return [_of(one, own) for one, own in zip(run.contexts, run.sequences, strict=True)]
+    pairs = zip(run.contexts, run.sequences, strict=True)
+    return [_of(one, own or one.sequence) for one, own in pairs]
 
 
 def _of(context: Context, sequence: InSequence | None) -> Header | None:

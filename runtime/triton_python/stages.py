@@ -245,12 +245,16 @@ class OpenStage(TritonStage):
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         context = cast("Context", columns[-1].item(0))
         one = Asked(context, self._given(columns, 0, count))
+        if self._iterations is not None:
+            self._iterations.begin(one)
         for _ in range(_AGAIN):
             run = _run_of([one])
             run.asked[0] = one
             self._run(run)
             if run.answer is None or not run.answer.again:
                 break
+            if self._iterations is not None:
+                self._iterations.follow(one)
         handle = np.array(0, np.int64).view(Handle)
         handle.responses = one.responses
         context.tell_end(one.responses.leave)

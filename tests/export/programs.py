@@ -60,6 +60,16 @@ pipeline total(x: f32[4]) -> (sum: f32[4]) per sequence idle 30s {
     return sum = now
 }
 
+pipeline drip(x: f32[4], most: i64) -> stream (sum: f32[4]) per sequence idle 30s {
+    state sum: f32[4] = zeros
+    now = sum + halve(x)
+    loop (n: i64 = 0) max most {
+        emit sum = now
+        next n = n + 1
+    }
+    next sum = now
+}
+
 pipeline words(words: list<string, 9>, parts: list<f32[_], 9>) -> (loud: list<string, 9>,
         halves: list<f32[_], 9>) {
     said = for word in words { yield shout(word) }

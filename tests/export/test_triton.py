@@ -53,7 +53,8 @@ def test_each_pipeline_says_what_it_has_become_and_why(plan: Plan) -> None:
         "at kinds.pipe:28:16",
         "fading: a BLS model: it is a stream",
         "total: a BLS model: it keeps something of a sequence",
-        "words: a BLS model: `for word in words { yield shout(word) }` at kinds.pipe:53:12",
+        "drip: a BLS model: it is a stream",
+        "words: a BLS model: `for word in words { yield shout(word) }` at kinds.pipe:63:12",
     )
 
 

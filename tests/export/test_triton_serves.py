@@ -116,6 +116,17 @@ def test_sequences_that_do_not_mix(both: Both) -> None:
     )
 
 
+def test_streams_of_a_sequence(both: Both) -> None:
+    with both.there.drip.sequence() as one, both.there.drip.sequence() as other:
+        sums = [
+            [response.sum for response in calls.stream(x=x, most=count)]
+            for calls, x, count in ((one, POINTS[0], 2), (other, POINTS[5], 1), (one, POINTS[1], 3))
+        ]
+    np.testing.assert_array_equal(sums[0], [POINTS[0] / 2] * 2)
+    np.testing.assert_array_equal(sums[1], [POINTS[5] / 2])
+    np.testing.assert_array_equal(sums[2], [POINTS[0] / 2 + POINTS[1] / 2] * 3)
+
+
 def test_text_and_lists_of_open_shape(both: Both) -> None:
     given = {"words": ["ja", "straße", ""], "parts": [POINTS[2], POINTS[3][:1]]}
     here, there = both.here.words(**given), both.there.words(**given)

@@ -189,8 +189,10 @@ def test_what_a_model_keeps_of_a_sequence_is_there_at_the_next_request(
 
 
 def test_each_request_of_a_sequence_may_be_answered_often(client: Any) -> None:
+    other = streamed(client, "often", 1, 1, sequence_id=4, sequence_start=True)
     first = streamed(client, "often", 2, 2, sequence_id=3, sequence_start=True)
     second = streamed(client, "often", 3, 3, sequence_id=3, sequence_end=True)
+    assert [one.tolist() for one in other] == [[[1, 0]]]
     assert [one.tolist() for one in first] == [[[1, 0]], [[1, 1]]]
     assert [one.tolist() for one in second] == [[[2, 0]], [[2, 1]], [[2, 2]]]
 

@@ -45,7 +45,8 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         return _write_plan(plan, out / f"{folders[0].resolve().name}.plan", console)
     repository = read(folders, arguments.model_config_name)
     found = check(repository)
-    console.mistakes(found)
+    if found:
+        console.mistakes(found)
     if any(one.severity is Severity.ERROR for one in found):
         return Exit.MISTAKES
     options = Options(
@@ -56,7 +57,8 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         console.print(str(source))
     for note in imported.notes:
         console.say(note)
-    console.mistakes(imported.mistakes)
+    if imported.mistakes:
+        console.mistakes(imported.mistakes)
     return Exit.MISTAKES if imported.mistakes else Exit.GOOD
 
 

@@ -5,5 +5,6 @@ configuration's text, `config_fields` holds it to the message, `config` has both
 `config_write` writes it again; `complete` fills in what a server fills in, some of it from an
 `onnx_file`; `check` says what is wrong, showing each of `rules` a `subject`, and `ensemble` follows
 tensors from step to step. `own_completion` asks Python models, `translate` makes sources of models,
-`serving` is what a server loads of them, and `importing` writes them to disk.
+`serving` is what a server loads of them, with an `overlay` of what callers bring along, and
+`importing` writes them to disk.
 """
