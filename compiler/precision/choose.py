@@ -11,13 +11,12 @@ from ...dsl.diagnostic import CompileError, Diagnostic, Label
 from ...dsl.source import Span
 from ...stdlib.op import Decline
 from ..graph import Blob, Graph, ModelDef
-from ..onnx_names import all_nodes
 from ..schedule import stages_of
 from .kept import quantised_by
 from .report import Method, Precision
 
 _NEED_RANGES = frozenset({"Conv", "ConvTranspose"})
-_AS_IT_COMES = frozenset({"MatMul", "Gemm", "LSTM"})
+_AT_RUN = frozenset({"MatMul", "Gemm", "LSTM"})
 _TENSORRT = ("tensorrt", "tensorrt_rtx")
 
 
@@ -57,32 +56,29 @@ def jobs_of(graph: Graph, schedule: ast.Schedule | None) -> Iterator[Job]:
         )
 
 
-def method_of(job: Job, proto: onnx.ModelProto, *, has_rows: bool) -> Method | None:
-    """Return how a model is rewritten, None when that takes samples and there are none.
+def methods_of(job: Job, proto: onnx.ModelProto, *, has_rows: bool) -> tuple[Method, ...]:
+    """Return how a model may be rewritten; none when that takes samples and there are none.
 
     Raises Decline where the file is not one to rewrite.
     """
-    already = quantised_by(all_nodes(proto.graph))
+    already = quantised_by(proto)
     if already is not None:
-        raise Decline(f"it is quantised already: it has a {already}")
-    match job.precision:
-        case Precision.FP16:
-            return Method.HALF
-        case Precision.BF16:
-            return Method.HALF if job.on_gpu else Method.WEIGHTS
-        case Precision.INT8 if has_rows:
-            return Method.SYMMETRIC if job.on_gpu else Method.STATIC
-        case Precision.INT8:
-            ops = {node.op_type for node in proto.graph.node}
-            as_it_comes = ops & _AS_IT_COMES and not ops & _NEED_RANGES and not job.on_gpu
-            return Method.DYNAMIC if as_it_comes else None
+        raise Decline(f"it is quantised already: {already}")
+    if job.precision is not Precision.INT8:
+        return methods_by(job)
+    if job.on_gpu:
+        return methods_by(job) if has_rows else ()
+    ops = {node.op_type for node in proto.graph.node}
+    at_run = bool(ops & _AT_RUN) and not ops & _NEED_RANGES
+    static = (Method.STATIC,) if has_rows else ()
+    return (*static, Method.DYNAMIC) if at_run else static
 
 
 def methods_by(job: Job) -> tuple[Method, ...]:
-    """Return by which methods a model may have been calibrated."""
+    """Return by which methods there are to be tried that a model could be rewritten."""
     match job.precision:
         case Precision.INT8:
-            return (Method.SYMMETRIC,) if job.on_gpu else (Method.STATIC,)
+            return (Method.SYMMETRIC,) if job.on_gpu else (Method.STATIC, Method.DYNAMIC)
         case Precision.FP16:
             return (Method.HALF,)
         case Precision.BF16:

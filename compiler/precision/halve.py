@@ -13,20 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import ml_dtypes
-import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import TensorProto, helper
 
 from ...stdlib.op import Array, Decline
 from ..onnx_names import rename, subgraphs, tensor_names, unused
 from ..onnx_opset import default_opset
+from .half_weights import FLOAT, TYPE, constants_as_weights, element_types, half_tensor
 from .kept import SENSITIVE, as_array, constant_reason, range_reason
 from .report import Kept, Precision
 
-_FLOAT: Final = TensorProto.FLOAT
-_TYPE: Final = {Precision.FP16: TensorProto.FLOAT16, Precision.BF16: TensorProto.BFLOAT16}
-_NUMPY: Final = {Precision.FP16: np.float16, Precision.BF16: ml_dtypes.bfloat16}
 _SCHEMA: Final = {Precision.FP16: "tensor(float16)", Precision.BF16: "tensor(bfloat16)"}
 
 
@@ -44,7 +40,7 @@ def halved(model: onnx.ModelProto, precision: Precision, greatest: Mapping[str, 
     were seen to have. Raises Decline where nothing in it can take halves."""
     new = onnx.ModelProto()
     new.CopyFrom(model)
-    _weights_of_constants(new.graph)
+    constants_as_weights(new.graph)
     halving = _Halving(new, precision, greatest)
     halving.graph(new.graph, _Scope())
     if not halving.nodes:
@@ -54,77 +50,6 @@ def halved(model: onnx.ModelProto, precision: Precision, greatest: Mapping[str, 
         reasons.setdefault(reason, []).append(node)
     kept = tuple(Kept(reason, tuple(nodes)) for reason, nodes in reasons.items())
     return Halved(new, halving.nodes, kept)
-
-
-def weights_halved(model: onnx.ModelProto, precision: Precision) -> onnx.ModelProto:
-    """Return a model whose weights are halves and are cast when it is loaded; raises Decline."""
-    new = onnx.ModelProto()
-    new.CopyFrom(model)
-    _weights_of_constants(new.graph)
-    if not _halve_weights(new.graph, tensor_names(new.graph), precision):
-        raise Decline(f"it has no weights that could be {precision.value}")
-    return new
-
-
-def rounded(model: onnx.ModelProto, precision: Precision) -> onnx.ModelProto:
-    """Return a model that computes in f32 what one in halves would: each value is rounded to them.
-
-    A processor would otherwise leave out the casts between two nodes, and some it cannot compute
-    with at all.
-    """
-    types = _types(model)
-    new = onnx.ModelProto()
-    new.CopyFrom(model)
-    names = tensor_names(new.graph)
-    half = _TYPE[precision]
-
-    def part(graph: onnx.GraphProto) -> None:
-        nodes: list[onnx.NodeProto] = []
-        for node in graph.node:
-            for inner in subgraphs(node):
-                part(inner)
-            nodes.append(node)
-            for place, name in enumerate(node.output):
-                if types.get(name) != half:
-                    continue
-                exact = node.output[place] = unused(f"{name}.exact", names)
-                if node.op_type != "Cast":
-                    exact = unused(f"{name}.half", names)
-                    nodes.append(helper.make_node("Cast", [node.output[place]], [exact], to=half))
-                nodes.append(helper.make_node("Cast", [exact], [name], to=_FLOAT))
-        for tensor in graph.initializer:
-            if tensor.data_type == half:
-                tensor.CopyFrom(
-                    numpy_helper.from_array(as_array(tensor).astype(np.float32), tensor.name)
-                )
-        del graph.node[:]
-        graph.node.extend(nodes)
-
-    part(new.graph)
-    return new
-
-
-def _halve_weights(graph: onnx.GraphProto, names: set[str], precision: Precision) -> int:
-    """Put halves in place of matrices and kernels; return how many."""
-    fixed = {value.name for value in (*graph.input, *graph.output)}
-    casts: list[onnx.NodeProto] = []
-    weights: list[onnx.TensorProto] = []
-    for tensor in graph.initializer:
-        # sizes and scales are vectors, and little is gained by those
-        if tensor.data_type != _FLOAT or tensor.name in fixed or len(tensor.dims) < 2:
-            weights.append(tensor)
-            continue
-        half = unused(f"{tensor.name}.half", names)
-        weights.append(_tensor(half, as_array(tensor), precision))
-        casts.append(helper.make_node("Cast", [half], [tensor.name], to=_FLOAT))
-    count = len(casts)
-    for node in graph.node:
-        count += sum(_halve_weights(inner, names, precision) for inner in subgraphs(node))
-    nodes = [*casts, *graph.node]
-    del graph.initializer[:], graph.node[:]
-    graph.initializer.extend(weights)
-    graph.node.extend(nodes)
-    return count
 
 
 @dataclass(slots=True)
@@ -162,7 +87,7 @@ class _Halving:
         self.precision, self.greatest = precision, greatest
         self.opset = default_opset(model)
         self.names = tensor_names(model.graph)
-        self.types = _types(model)
+        self.types = element_types(model)
         self.nodes = 0
         self.kept: list[tuple[str, str]] = []
 
@@ -183,7 +108,7 @@ class _Halving:
         given = {value.name for value in graph.input}
         for tensor in graph.initializer:
             scope.types[tensor.name] = tensor.data_type
-            if tensor.data_type == _FLOAT and tensor.name not in given:
+            if tensor.data_type == FLOAT and tensor.name not in given:
                 scope.weights[tensor.name] = as_array(tensor)
                 scope.owned.add(tensor.name)
         for sparse in graph.sparse_initializer:
@@ -259,7 +184,7 @@ class _Halving:
         nothing: tuple[set[int], set[int]] = (set(), set())
         if node.domain not in ("", "ai.onnx") or any(True for _ in subgraphs(node)):
             return nothing
-        floats = [name for name in node.output if scope.types.get(name) == _FLOAT]
+        floats = [name for name in node.output if scope.types.get(name) == FLOAT]
         known = all(scope.types.get(name) for name in (*node.input, *node.output) if name)
         if not known or not scope.moving & set(node.input):
             return nothing
@@ -275,7 +200,7 @@ class _Halving:
         turned: set[str] = set()  # names of the schema's types that stand for halves
         for place, name in enumerate(node.input):
             kind = _formal(schema.inputs, place)
-            if name and scope.types.get(name) == _FLOAT and allowed.get(kind, False):
+            if name and scope.types.get(name) == FLOAT and allowed.get(kind, False):
                 reading.add(place)
                 turned.add(kind)
         making = {
@@ -307,7 +232,7 @@ class _Halving:
         if name not in scope.half:
             scope.half[name] = unused(f"{name}.half", self.names)
             if name not in scope.owned:
-                to = _TYPE[self.precision]
+                to = TYPE[self.precision]
                 nodes.append(
                     helper.make_node(
                         "Cast", [scope.full.get(name, name)], [scope.half[name]], to=to
@@ -320,7 +245,7 @@ class _Halving:
             return scope.full.get(name, name)
         half = scope.half[name]
         scope.full[name] = name if half != name else unused(f"{name}.full", self.names)
-        nodes.append(helper.make_node("Cast", [half], [scope.full[name]], to=_FLOAT))
+        nodes.append(helper.make_node("Cast", [half], [scope.full[name]], to=FLOAT))
         return scope.full[name]
 
     def _write_weights(self, graph: onnx.GraphProto, scope: _Scope, outputs: set[str]) -> None:
@@ -336,28 +261,9 @@ class _Halving:
                 weights.append(tensor)
             half = scope.half.get(tensor.name)
             if half in read and tensor.name in scope.owned:
-                weights.append(_tensor(half or "", scope.weights[tensor.name], self.precision))
+                weights.append(half_tensor(half or "", scope.weights[tensor.name], self.precision))
         del graph.initializer[:]
         graph.initializer.extend(weights)
-
-
-def _types(model: onnx.ModelProto) -> dict[str, int]:
-    """Return the element types of what nodes make, as far as they can be told."""
-    try:
-        inferred = shape_inference.infer_shapes(model)
-    except (shape_inference.InferenceError, RuntimeError) as error:
-        raise Decline(f"the types in it cannot be told: {error}") from error
-    found: dict[str, int] = {}
-
-    def read(graph: onnx.GraphProto) -> None:
-        for value in (*graph.value_info, *graph.input, *graph.output):
-            found[value.name] = value.type.tensor_type.elem_type
-        for node in graph.node:
-            for inner in subgraphs(node):
-                read(inner)
-
-    read(inferred.graph)
-    return found
 
 
 def _formal(formals: "Sequence[onnx.defs.OpSchema.FormalParameter]", place: int) -> str:
@@ -369,36 +275,8 @@ def _retarget(node: onnx.NodeProto, precision: Precision) -> None:
     """Let a Cast to f32 make halves."""
     for attribute in node.attribute:
         if node.op_type == "Cast" and attribute.name == "to":
-            attribute.i = _TYPE[precision]
+            attribute.i = TYPE[precision]
 
 
 def _shown(node: onnx.NodeProto) -> str:
     return node.name or next((name for name in node.output if name), "")
-
-
-def _weights_of_constants(graph: onnx.GraphProto) -> None:
-    """Make initialisers of the Constant nodes that hold a tensor of floats."""
-    kept: list[onnx.NodeProto] = []
-    for node in graph.node:
-        value = next((one for one in node.attribute if one.name in ("value", "value_float")), None)
-        floats = value is not None and (value.name != "value" or value.t.data_type == _FLOAT)
-        if node.op_type != "Constant" or value is None or not floats:
-            kept.append(node)
-            for inner in subgraphs(node):
-                _weights_of_constants(inner)
-            continue
-        tensor = graph.initializer.add()
-        if value.name == "value":
-            tensor.CopyFrom(value.t)
-        else:
-            tensor.CopyFrom(helper.make_tensor("", _FLOAT, [], [value.f]))
-        tensor.name = node.output[0]
-    del graph.node[:]
-    graph.node.extend(kept)
-
-
-def _tensor(name: str, value: Array, precision: Precision) -> onnx.TensorProto:
-    halves = value.astype(_NUMPY[precision])
-    tensor = onnx.TensorProto(name=name, data_type=_TYPE[precision], raw_data=halves.tobytes())
-    tensor.dims.extend(value.shape)
-    return tensor

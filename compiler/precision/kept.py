@@ -4,7 +4,7 @@ The first reason that holds is given. What needs no list is read off the schemas
 that takes no halves there is given f32.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -13,6 +13,7 @@ import onnx
 from onnx import numpy_helper
 
 from ...stdlib.op import Array
+from ..onnx_names import all_nodes
 from .report import Precision
 
 LARGEST: Final = 65504.0
@@ -44,6 +45,7 @@ SENSITIVE: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+_BYTES: Final = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
 _QUANTISED: Final = frozenset(
     {
         *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
@@ -53,9 +55,15 @@ _QUANTISED: Final = frozenset(
 )
 
 
-def quantised_by(nodes: Iterator[onnx.NodeProto]) -> str | None:
-    """Return an op by which a model is seen to be quantised already; None of one that is not."""
-    return next((node.op_type for node in nodes if node.op_type in _QUANTISED), None)
+def quantised_by(model: onnx.ModelProto) -> str | None:
+    """Return by what a model is seen to be quantised already; None of one that is not."""
+    for node in all_nodes(model.graph):
+        if node.op_type in _QUANTISED:
+            return f"it has a {node.op_type}"
+    for tensor in model.graph.initializer:
+        if tensor.data_type in _BYTES and len(tensor.dims) > 1:
+            return f"its weight `{tensor.name}` is of bytes"
+    return None
 
 
 def constant_reason(name: str, value: Array, precision: Precision) -> str | None:

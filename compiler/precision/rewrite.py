@@ -21,13 +21,12 @@ from ...dsl import ast
 from ...stdlib.op import Decline
 from ..graph import Blob, Graph, ModelDef
 from ..onnx_store import OnnxStore
-from . import with_onnxruntime as library
-from .calibration import Calibrated, Calibrating, Calibration, Range, Row
-from .choose import Job, jobs_of, method_of, methods_by
-from .halve import halved, rounded, weights_halved
-from .opsets import BFLOAT16, MOST_IN_BFLOAT16, at_least
-from .report import Figures, Kept, Method, Precision, Rewritten, compare
+from .attempt import Attempt, Basis, attempt, closed
+from .calibration import Calibrated, Calibrating, Calibration
+from .choose import Job, jobs_of, methods_by, methods_of
+from .report import Method, Precision, Rewritten
 
+_SAMPLES = "`headrace compile FILE.pipe --calibrate SAMPLES`, or write a `test` that runs it"
 _IN_F32 = "on a processor it is no quicker: ONNX Runtime casts each value back to f32"
 
 
@@ -71,15 +70,6 @@ def _rewritten(graph: Graph, jobs: Sequence[Job], rewriting: "_Rewriting") -> Gr
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Basis:
-    """By what a model is rewritten: the ranges of its tensors, and rows to compare it on, or what
-    was found on them before."""
-
-    found: Calibrated | None
-    rows: Sequence[Row]
-
-
 class _Rewriting:
     """Rewrites each model once for each precision; `told` and `calibrated` are in order."""
 
@@ -105,30 +95,35 @@ class _Rewriting:
         return self._made[key], self.told[key]
 
     def _rewritten(self, job: Job) -> tuple[Blob, Rewritten]:
-        proto = _closed(self._store.proto(job.content), job.model)
-        basis = _Basis(self._found(job), self._rows.get(job.content.digest, ()))
-        has_rows = bool(basis.rows) or basis.found is not None
-        method = method_of(job, proto, has_rows=has_rows)
-        if method is None:
+        proto = closed(self._store.proto(job.content), job.model)
+        basis = Basis(self._found(job), self._rows.get(job.content.digest, ()))
+        methods = methods_of(job, proto, has_rows=bool(basis.rows))
+        if basis.found is not None:
+            methods = (basis.found.method,)
+        if not methods:
             raise job.mistake(
                 "HR431",
                 f"`{job.stage}` needs samples to be int8: it has convolutions, or a GPU runs it"
                 if not self._calibrating.found.models
                 else f"the calibration has nothing of `{job.stage}` as it is now",
-                "`headrace compile FILE.pipe --calibrate SAMPLES`, or write a `test` that runs it",
+                _SAMPLES,
             )
-        new, ranges, kept = _made(job, method, proto, basis)
-        figures, rows = _compared(job, method, proto, new, basis)
-        blob = self._store.blob(new)
-        if basis.rows or basis.found is not None:
-            self.calibrated.append(
-                Calibrated(
-                    job.content.digest, job.stage, job.precision, method, rows, ranges, figures
-                )
-            )
-        note = _IN_F32 if job.precision is Precision.FP16 and not job.on_gpu else ""
-        before, after = len(job.content.content), len(blob.content)
-        told = Rewritten(job.stage, job.precision, method, before, after, rows, figures, kept, note)
+        best = _closest(job, methods, proto, basis)
+        blob, rows = self._store.blob(best.model), best.rows
+        if rows:
+            found = (job.precision, best.method, rows, best.ranges, best.figures)
+            self.calibrated.append(Calibrated(job.content.digest, job.stage, *found))
+        told = Rewritten(
+            job.stage,
+            job.precision,
+            best.method,
+            before=len(job.content.content),
+            after=len(blob.content),
+            rows=rows,
+            figures=best.figures,
+            kept=best.kept,
+            note=_IN_F32 if job.precision is Precision.FP16 and not job.on_gpu else "",
+        )
         return blob, told
 
     def _found(self, job: Job) -> Calibrated | None:
@@ -140,7 +135,12 @@ class _Rewriting:
         """Raise CompileError where results are further off than is allowed."""
         most, figures = self._calibrating.tolerance, told.figures
         if figures is None:
-            return
+            if most is None:
+                return
+            message = (
+                f"`{job.stage}` cannot be held to a tolerance: nothing is there to compare it on"
+            )
+            raise job.mistake("HR431", message, _SAMPLES)
         if math.isinf(figures.largest):
             message = f"`{job.stage}` gives infinity or no number in {job.precision.value}"
             raise job.mistake("HR433", message)
@@ -153,66 +153,16 @@ class _Rewriting:
             )
 
 
-def _made(
-    job: Job, method: Method, proto: onnx.ModelProto, basis: _Basis
-) -> tuple[onnx.ModelProto, tuple[Range, ...], tuple[Kept, ...]]:
-    """Return the new model, the ranges that it was made by, and what stays in f32."""
-    match method:
-        case Method.STATIC | Method.SYMMETRIC:
-            ready = library.readied(proto)
-            ranges = basis.found.ranges if basis.found else library.ranges(ready, basis.rows)
-            new = library.quantised(ready, ranges, symmetric=method is Method.SYMMETRIC)
-            return new, ranges, ()
-        case Method.DYNAMIC:
-            return library.quantised_at_run(library.readied(proto)), (), ()
-        case Method.WEIGHTS:
-            return weights_halved(at_least(proto, BFLOAT16), job.precision), (), ()
-        case Method.HALF:
-            proto = _newer(proto, job.precision)
-            ranges = basis.found.ranges if basis.found else ()
-            if basis.rows:
-                ranges = library.ranges(proto, basis.rows)
-            greatest = {one.tensor: max(-one.low, one.high) for one in ranges}
-            done = halved(proto, job.precision, greatest)
-            return done.model, ranges, done.kept
-
-
-def _compared(
-    job: Job, method: Method, proto: onnx.ModelProto, new: onnx.ModelProto, basis: _Basis
-) -> tuple[Figures | None, int]:
-    """Return how far off the new model is, and on how many rows."""
-    if basis.found is not None:
-        return basis.found.figures, basis.found.rows
-    if not basis.rows:
-        return None, 0
-    names = job.model.output_names
-    plain = library.results(proto, basis.rows, names)
-    if method is Method.HALF:
-        new = rounded(new, job.precision)
-    return compare(plain, library.results(new, basis.rows, names)), len(basis.rows)
-
-
-def _closed(proto: onnx.ModelProto, model: ModelDef) -> onnx.ModelProto:
-    """Return the model without inputs that nobody gives: their defaults are weights then."""
-    given = set(model.input_names)
-    held = {one.name for one in proto.graph.initializer}
-    spare = {one.name for one in proto.graph.input if one.name in held - given}
-    if not spare:
-        return proto
-    new = onnx.ModelProto()
-    new.CopyFrom(proto)
-    kept = [one for one in proto.graph.input if one.name not in spare]
-    del new.graph.input[:]
-    new.graph.input.extend(kept)
-    new.ir_version = max(new.ir_version, 4)
-    return new
-
-
-def _newer(proto: onnx.ModelProto, precision: Precision) -> onnx.ModelProto:
-    """Return the model in an opset in which its ops take the precision, as far as it can be."""
-    if precision is not Precision.BF16:
-        return proto
-    try:
-        return at_least(proto, MOST_IN_BFLOAT16)
-    except Decline:
-        return at_least(proto, BFLOAT16)
+def _closest(job: Job, methods: Sequence[Method], proto: onnx.ModelProto, basis: Basis) -> Attempt:
+    """Return the attempt whose results are closest, of equal ones the first; raises Decline where
+    none can be made."""
+    made: list[Attempt] = []
+    reason: Decline | None = None
+    for method in methods:
+        try:
+            made.append(attempt(job, method, proto, basis))
+        except Decline as why:
+            reason = why
+    if not made and reason is not None:
+        raise reason
+    return max(made, key=lambda one: one.figures.cosine if one.figures is not None else 0.0)

@@ -8,7 +8,8 @@ import pytest
 from onnx import TensorProto
 
 from headrace.compiler.onnx_names import all_nodes
-from headrace.compiler.precision.halve import halved, rounded, weights_halved
+from headrace.compiler.precision.half_weights import rounded, weights_halved
+from headrace.compiler.precision.halve import halved
 from headrace.compiler.precision.kept import SENSITIVE
 from headrace.compiler.precision.opsets import MOST_IN_BFLOAT16, at_least
 from headrace.compiler.precision.report import Precision
