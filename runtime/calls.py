@@ -43,7 +43,7 @@ class Calls:
         tally.inside += 1  # before it looks whether the engine is closed, so that `drain` sees it
         told, ended = None, False
         try:
-            if self._inside.closed and tally.inside == 1:  # not amid another that is to be answered
+            if self._inside.closed and not self._inside.is_amid(tally.inside - 1):
                 raise EngineClosed
             columns = pipeline.accept(inputs)
             block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
@@ -83,7 +83,7 @@ class Calls:
                 cell.count_rows(group.count, seconds)
             pipeline.measured(seconds)
             ended = True
-            return answer
+            return answer if told is None else told.remarked(answer)
         finally:
             if told is not None:
                 told.end(cancelled=not ended)
@@ -105,7 +105,7 @@ class Calls:
         Raises RequestError at once, and other faults where they happen. A request of a sequence has
         its turn from the first that is asked for to the end.
         """
-        if self._inside.closed:
+        if self._inside.closed and not self._inside.is_amid(self._metrics.tally().inside):
             raise EngineClosed
         require_stream(pipeline.plan.name, pipeline.plan.stream)
         try:
@@ -130,7 +130,7 @@ class Calls:
         tally, start = self._metrics.tally(), perf_counter()
         block, presenters = pipeline.wanted(None)
         inline = Inline(pipeline, tally, self._clock, deadline)
-        self._inside.begin_reading(inline)
+        counted = self._inside.begin_reading(inline)
         ended = False
         try:
             if sequence is not None:
@@ -139,9 +139,11 @@ class Calls:
                 flow = pipeline.tell(pipeline.start(columns, block), told)
                 emitted = inline.emitted(flow, presenters)
             for outputs in emitted:
-                self._inside.hand_out(inline, emitted)
+                if counted:
+                    self._inside.hand_out(inline, emitted)
                 yield outputs
-                self._inside.read_on(inline)
+                if counted:
+                    self._inside.read_on(inline)
         except Exception as error:
             self.refuse(pipeline, error)
         else:
@@ -153,7 +155,8 @@ class Calls:
         finally:
             if told is not None:
                 told.end(cancelled=not ended)
-            self._inside.end_reading(inline)
+            if counted:
+                self._inside.end_reading(inline)
 
     def count_refused(self, pipeline: Prepared, error: Exception) -> Fault:
         """Count a request that fails before it is taken in; return what its caller is to learn."""

@@ -41,12 +41,6 @@ class Crew:
                 workers = self._workers
         return workers
 
-    @property
-    def in_stage(self) -> bool:
-        """Whether this thread is at a request, as a worker or in the place of one."""
-        workers = self.workers
-        return workers is not None and workers.in_stage
-
     def run_with(self, run: RunBatch) -> None:
         """Let batches be run with this from now on."""
         with self._starting:

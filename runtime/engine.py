@@ -75,7 +75,7 @@ class Engine:
             [stage.name for stage in self._stages.all],
         )
         self._crew = Crew(self._start())
-        self._inside = inside = Inside(self._metrics)
+        self._inside = inside = Inside(self._metrics, self._crew)
         calls = Calls(self._metrics, inside, self._clock)
         submissions = Submissions(calls, self._metrics, inside, self._clock, self._crew)
         self.run, self.stream, self.count_refused = calls.run, calls.stream, calls.count_refused
@@ -121,6 +121,11 @@ class Engine:
     def refuse(self) -> None:
         """Take no new requests."""
         self._inside.closed = True
+
+    def stand_beside(self, other: "Engine") -> None:
+        """Drain together with another engine of the same plan: what a request at one of them asks
+        the other for is let in."""
+        self._inside.beside, other._inside.beside = (other._inside,), (self._inside,)
 
     def end_streams(self) -> None:
         """Wait no more for the readers of streams, who may never come back: whoever does finds the

@@ -17,26 +17,44 @@ from .streams import unread
 
 class Inside:
     """`closed` says that nobody else is let in, `ended` that readers of streams are not waited
-    for."""
+    for. What is asked for amid a request is let in all the same, for that is to be answered, be it
+    here or at one of those `beside`: engines of the same plan, which drain together."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, crew: Crew) -> None:
         self.closed = self.ended = False
-        self._metrics = metrics
+        self.beside: tuple[Inside, ...] = ()
+        self._metrics, self._crew = metrics, crew
         self._left = threading.Condition()
         self._streams: dict[object, int] = {}  # read in their callers' threads: which
         self._unread: dict[object, Emitted] = {}  # of them those whose readers ask for nothing
 
-    def enter(self, crew: Crew) -> Tally:
-        """Let a request in; raises EngineClosed. `leave` must follow, in the same thread.
-
-        What a stage asks for while the engine drains belongs to a request that is to be answered.
-        """
+    def enter(self) -> Tally:
+        """Let a request in; raises EngineClosed. `leave` must follow, in the same thread."""
         tally = self._metrics.tally()
         tally.inside += 1  # before it looks, so that `drain` sees it
-        if self.closed and not crew.in_stage:
+        if self.closed and not self.is_amid(tally.inside - 1):
             self.leave(tally)
             raise EngineClosed
         return tally
+
+    def is_amid(self, inside: int) -> bool:
+        """Whether this thread is in the middle of a request, being `inside` so many calls here.
+
+        Who hands out an answer, and is called back by whoever has it, is not any more.
+        """
+        return self._is_amid(inside) or any(
+            other._is_amid(other._metrics.tally().inside) for other in self.beside
+        )
+
+    def _is_amid(self, inside: int) -> bool:
+        workers = self._crew.workers
+        if workers is not None and workers.in_stage:
+            return True
+        if inside > 0:
+            return workers is None or not workers.answers
+        here = threading.get_ident()
+        with self._left:
+            return any(at == here and one not in self._unread for one, at in self._streams.items())
 
     def leave(self, tally: Tally) -> None:
         tally.inside -= 1
@@ -59,12 +77,16 @@ class Inside:
         with self._left:
             return self._left.wait_for(lambda: self._count() == 0, timeout)
 
-    def begin_reading(self, stream: object) -> None:
-        """Let the reader of a stream in; raises EngineClosed. `end_reading` must follow."""
+    def begin_reading(self, stream: object) -> bool:
+        """Let the reader of a stream in; raises EngineClosed. Return whether the rest must follow,
+        up to `end_reading`: who reads amid a request is waited for with that."""
+        if self.is_amid(self._metrics.tally().inside):
+            return False
         with self._left:
             if self.closed:
                 raise EngineClosed
             self._streams[stream] = threading.get_ident()
+        return True
 
     def end_reading(self, stream: object) -> None:
         """Let the reader of a stream out, who has come to its end or wants no more."""

@@ -43,6 +43,11 @@ class Places:
         return state is not None and state in (_State.WORKS, _State.AWAY)
 
     @property
+    def answers(self) -> bool:
+        """Whether this thread hands out answers; as above."""
+        return self._states.get(get_ident()) is _State.ANSWERS
+
+    @property
     def held(self) -> bool:
         """Whether this thread holds a place that it may have to give; as above."""
         return self._states.get(get_ident()) is _State.WORKS

@@ -58,7 +58,7 @@ class Submissions:
         `priority` 1 is the highest; 0, not given, is the pipeline's default. Stages that ask for
         the request are told of `request`.
         """
-        tally = self._inside.enter(self._crew)
+        tally = self._inside.enter()
         try:
             workers = self._crew.started()
             pending = Pending(make, self)
@@ -143,7 +143,7 @@ class Submissions:
 
         Raises at once what `dispatch` would. `notify` says that there is something to take.
         """
-        tally = self._inside.enter(self._crew)
+        tally = self._inside.enter()
         try:
             workers = self._crew.started()
             require_stream(pipeline.plan.name, pipeline.plan.stream)

@@ -206,6 +206,11 @@ class Workers(Shift):
         self._fail_waiting()
 
     @property
+    def answers(self) -> bool:
+        """Whether this thread hands out answers."""
+        return self._places.answers
+
+    @property
     def in_stage(self) -> bool:
         """Whether this thread is at a request, as a worker or in the place of one."""
         return self._places.in_stage

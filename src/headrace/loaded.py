@@ -11,6 +11,7 @@ from .compiler.plan import ModelSegment, Plan
 from .runtime.engine import Engine, EngineConfig
 from .runtime.load import Progress
 from .runtime.metrics import Snapshot
+from .runtime.request import EngineClosed
 from .runtime.shared import Shared
 from .runtime.turns import keeps_inside
 
@@ -33,19 +34,26 @@ class Loaded:
             plan, together if same else alone, progress=progress, shared=self._shared
         )
         self._workers = self.engine if same else None
+        self._refuses = self._closed = False
         self._starting = threading.Lock()
 
     def workers(self) -> Engine:
-        """Return the engine that submitted requests run on."""
+        """Return the engine that submitted requests run on; raises EngineClosed."""
         if self._workers is None:
             with self._starting:
                 if self._workers is None:
-                    self._workers = Engine(
+                    if self._closed:
+                        raise EngineClosed
+                    made = Engine(
                         self.plan,
                         self._together,
                         sequences=self.engine.sequences,
                         shared=self._shared,
                     )
+                    made.stand_beside(self.engine)
+                    if self._refuses:  # but what a request under way asks for
+                        made.refuse()
+                    self._workers = made
         return self._workers
 
     @property
@@ -68,15 +76,17 @@ class Loaded:
 
     def drain(self) -> None:
         """Take nothing new, wait for what is under way."""
+        for engine in self._engines(refuse=True):
+            engine.refuse()
         for engine in self._engines():
             engine.drain()
 
     def refuse(self) -> None:
         """Take nothing new, and wait no more for who may never come: the readers of streams, and
         the next requests of sequences whose places others wait for."""
-        engines = self._engines()
-        for engine in engines:
+        for engine in self._engines():
             engine.require_outside()
+        engines = self._engines(refuse=True)
         for engine in engines:
             engine.refuse()
         for engine in engines:
@@ -86,11 +96,12 @@ class Loaded:
 
     def close(self) -> None:
         """Give everything back; `drain` first to finish what is under way."""
-        for engine in self._engines():
+        for engine in self._engines(close=True):
             engine.close()
 
-    def _engines(self) -> list[Engine]:
+    def _engines(self, *, refuse: bool = False, close: bool = False) -> list[Engine]:
         with self._starting:
+            self._refuses, self._closed = self._refuses or refuse, self._closed or close
             workers = self._workers
         if workers is None or workers is self.engine:
             return [self.engine]

@@ -136,8 +136,8 @@ class Pipeline(Asking):
         """
         if timeout is outputs is priority is trace is parameters is id is None:
             bound = self._bound
-            engine = bound.loaded.workers()
             try:
+                engine = bound.loaded.workers()
                 return engine.dispatch(bound.ready(engine, None), inputs, bound.make_whole)
             except EngineClosed:
                 if bound is self._bound:

@@ -297,7 +297,7 @@ SCHEDULED = (
     Mutation(
         "what a stage asks for is refused once the engine drains",
         "runtime/inside.py",
-        "if self.closed and not crew.in_stage:",
+        "if self.closed and not self.is_amid(tally.inside - 1):",
         "if self.closed:",
         PLACES,
         "b26",
