@@ -12,6 +12,7 @@ What is found of a device is asked of its attributes and not told by its name.
 import ctypes
 import math
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, cast
@@ -20,6 +21,7 @@ import numpy as np
 
 from ...stdlib.op import Array
 from ..load_error import NO_RUNTIME, LoadError
+from ..tensorrt.package import open_package
 from .device import Buffer, Capabilities, DeviceError, DeviceKind, Event, Stream, View
 from .driver import Kind, ResidentStream
 from .resident import ResidentDevice
@@ -305,9 +307,20 @@ def probe(cuda: Any, index: int) -> Capabilities:
         integrated,
         ipc=not integrated or new,
         sm=sm,
+        dla_cores=dla_cores() if integrated else 0,
         managed=bool(found.get("ConcurrentManagedAccess", 0)),
         pageable=bool(found.get("PageableMemoryAccess", 0)),
     )
+
+
+def dla_cores() -> int | None:
+    """Return how many DLA cores TensorRT finds on a board; None where it is not there to be asked.
+    There must be a driver: without one it is not to be asked at all."""
+    try:
+        package = open_package("tensorrt")
+    except LoadError:
+        return None
+    return int(package.module.Builder(package.logger(deque())).num_DLA_cores)
 
 
 def _dtype(name: str) -> "np.dtype[Any]":  # Any: of any scalar

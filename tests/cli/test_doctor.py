@@ -11,7 +11,7 @@ from headrace.compiler import compile_source
 from headrace.compiler.plan import ModelSegment, Plan
 from headrace.doctor.extras import BRINGS, Extra, Package, all_extras
 from headrace.doctor.findings import Finding
-from headrace.doctor.machine import Machine, read_quota, this_machine
+from headrace.doctor.machine import Machine, read_quota, read_release, this_machine
 from headrace.doctor.needs import lacking
 from headrace.doctor.problems import cupy, limits, versions
 from headrace.dsl.source import Source
@@ -68,6 +68,18 @@ def test_this_machine_is_looked_at() -> None:
 )
 def test_what_a_control_group_pays_for(text: str, cores: float | None) -> None:
     assert read_quota(text) == cores
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        ("# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64", "36.4.3"),
+        ("# R35 (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref", "35.4.1"),
+        ("", ""),
+    ],
+)
+def test_the_release_of_a_board(text: str, release: str) -> None:
+    assert read_release(text) == release
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ def _machine(machine: "Machine") -> Iterator[str]:
         yield f"gpu({index})     {gpu.name}, sm_{gpu.sm}, {driver}"
     if not machine.gpus:
         yield "gpu        none that an NVIDIA driver finds"
+    if machine.dla is not None:
+        yield f"dla        {machine.dla} cores"
     yield f"system     {machine.system}, Python {machine.python}"
 
 

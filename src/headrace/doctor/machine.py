@@ -5,14 +5,17 @@ GPUs are asked of the driver through ctypes, so that no library need be installe
 
 import os
 import platform
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ..runtime.devices.gpu import dla_cores
 from ..runtime.tensorrt.driver import Gpu, find_gpu
 
 _MODEL: Final = Path("/proc/device-tree/model")
+_RELEASE: Final = Path("/etc/nv_tegra_release")
 _CPUS: Final = Path("/proc/cpuinfo")
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
@@ -21,7 +24,9 @@ _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 class Machine:
     """`cores` are those that this process may use, `quota` how many of them its control group pays
     for (None: all); `memory` and `shared_memory` (free in /dev/shm, None: there is none) are bytes;
-    `files` is how many it may have open. `board` is "" but on one that names itself."""
+    `files` is how many it may have open. `board` is "" but on one that names itself, with its
+    release of L4T; `dla` the DLA cores that TensorRT finds there (None: it is not there to ask).
+    """
 
     processor: str
     machine: str
@@ -34,9 +39,12 @@ class Machine:
     files: int
     board: str
     gpus: tuple[Gpu, ...]
+    dla: int | None = None
 
 
 def this_machine() -> Machine:
+    board, gpus = _text(_MODEL).rstrip("\0\n"), tuple(_gpus())
+    release = read_release(_text(_RELEASE))
     return Machine(
         processor=_processor(),
         machine=platform.machine(),
@@ -47,8 +55,9 @@ def this_machine() -> Machine:
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         shared_memory=_free("/dev/shm"),
         files=_files(),
-        board=_text(_MODEL).rstrip("\0\n"),
-        gpus=tuple(_gpus()),
+        board=f"{board}, L4T {release}" if release else board,
+        gpus=gpus,
+        dla=dla_cores() if release and gpus else None,
     )
 
 
@@ -73,6 +82,12 @@ def read_quota(text: str) -> float | None:
     if len(words) != 2 or not all(word.isdecimal() for word in words):
         return None
     return int(words[0]) / int(words[1])
+
+
+def read_release(text: str) -> str:
+    """Return the release of L4T that `/etc/nv_tegra_release` tells, as "36.4.3"; "" of none."""
+    found = re.search(r"R(\d+) \(release\), REVISION: ([\d.]+)", text)
+    return f"{found[1]}.{found[2]}" if found is not None else ""
 
 
 def _free(folder: str) -> int | None:

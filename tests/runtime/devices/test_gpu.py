@@ -128,7 +128,7 @@ def test_cupy_wraps_captures_and_pins_memory_as_it_is_asked_to(cupy: Any) -> Non
 @pytest.mark.parametrize(
     ("attributes", "sm", "runtime", "found"),
     [
-        ({}, "90", 13000, Capabilities("H200", 141 << 30, False, True, "90")),
+        ({}, "90", 13000, Capabilities("H200", 141 << 30, False, True, "90", 0)),
         ({"Integrated": 1}, "87", 12060, Capabilities("H200", 141 << 30, True, False, "87")),
         (
             {"Integrated": 1, "ConcurrentManagedAccess": 1, "PageableMemoryAccess": 1},
