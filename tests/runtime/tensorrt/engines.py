@@ -26,6 +26,23 @@ GPU = Gpu("NVIDIA Stand-in", 90, 13000)
 VERSIONS = versions()
 NEWEST = VERSIONS[-2]
 
+OCR = Path(__file__).parents[3] / "examples" / "ocr"
+OCR_SCHEDULE = """
+schedule ocr on "rtx" {
+    device = gpu(0)
+    detect {
+        backend = tensorrt_rtx
+        engine { sizes { H = [736, 736, 2048], W = [736, 1280, 4096] }, workspace = 2GiB }
+    }
+    angle { backend = tensorrt_rtx, batch { max = 32, prefer = [8] } }
+    read {
+        backend = tensorrt_rtx
+        batch { max = 16, prefer = [8] }
+        engine { sizes { W = [320, 640, 2304] } }
+    }
+}
+"""
+
 PIPE = """
 model m = onnx "m.onnx" {signature} {batch}
 

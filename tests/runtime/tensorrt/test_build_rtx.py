@@ -19,29 +19,12 @@ from headrace.runtime.load_error import LoadError
 from headrace.runtime.tensorrt.ahead import build_ahead, engine_segments
 from headrace.runtime.tensorrt.build import Request, build
 from headrace.runtime.tensorrt.package import Package, open_package
-from tests.runtime.tensorrt.engines import write
+from tests.runtime.tensorrt.engines import OCR, OCR_SCHEDULE, write
 from tests.runtime.tensorrt.signatures import described_as, members
 
 pytestmark = pytest.mark.skipif(
     find_spec("tensorrt_rtx_bindings") is None, reason="TensorRT for RTX is not installed"
 )
-
-OCR = Path(__file__).parents[3] / "examples" / "ocr"
-SCHEDULE = """
-schedule ocr on "rtx" {
-    device = gpu(0)
-    detect {
-        backend = tensorrt_rtx
-        engine { sizes { H = [736, 736, 2048], W = [736, 1280, 4096] }, workspace = 2GiB }
-    }
-    angle { backend = tensorrt_rtx, batch { max = 32, prefer = [8] } }
-    read {
-        backend = tensorrt_rtx
-        batch { max = 16, prefer = [8] }
-        engine { sizes { W = [320, 640, 2304] } }
-    }
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +50,7 @@ def test_each_segment_of_the_fused_ocr_is_built_and_told_of(tmp_path: Path) -> N
     for name in ("ocr.py", "ocr.pipe"):
         (tmp_path / name).write_text((OCR / name).read_text("utf-8"), "utf-8")
     source = tmp_path / "ocr.pipe"
-    source.write_text(source.read_text("utf-8") + SCHEDULE, "utf-8")
+    source.write_text(source.read_text("utf-8") + OCR_SCHEDULE, "utf-8")
     plan = headrace.compile(source, schedule="rtx").plan
     folder = tmp_path / "engines"
     detect, angle, read = build_ahead(plan, folder, silent)

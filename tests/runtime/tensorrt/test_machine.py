@@ -28,12 +28,24 @@ def plan_file(folder: Path, backend: str) -> Path:
     return folder / "p.plan"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("version", [versions()[0], versions()[-2]])
-def test_a_plan_is_built_and_served_by_all_that_lies_between(version: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.runtime.tensorrt.whole", str(tmp_path), version]
+def whole(folder: Path, version: str, what: str) -> str:
+    command = [sys.executable, "-m", "tests.runtime.tensorrt.whole", str(folder), version, what]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (0, "answered\n"), ran.stderr
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.slow
+def test_a_plan_is_built_once_and_served_by_all_that_lies_between(tmp_path: Path) -> None:
+    assert whole(tmp_path, versions()[0], "small") == "answered, 1 built\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    find_spec("rapidocr_onnxruntime") is None, reason="its models are not installed"
+)
+def test_a_page_is_read_by_three_engines_as_onnx_runtime_reads_it(tmp_path: Path) -> None:
+    assert whole(tmp_path, versions()[-2], "ocr") == "answered, 3 built\n"
 
 
 def test_a_library_that_is_missing_is_named_with_what_to_install(tmp_path: Path) -> None:
