@@ -36,10 +36,11 @@ from .graph import (
     Try,
     Value,
 )
+from .model_kinds import ONNX
 from .places import place_of
 from .plan import ENGINES, ShapeRange
 from .plan_text import literal_text
-from .policy_text import describe_service
+from .policy_text import describe_service, size_text
 from .precision.report import describe
 from .stage_settings import backend_of, calls_out, device_of, members_of, settings_of
 
@@ -164,7 +165,8 @@ class _Writer:
             case _:
                 raise AssertionError(f"`{node.stage}` is no segment of its own")
         service = service_of(settings, point)
-        said = describe_service(service, settings.instances, settings.queueing)
+        said = [*describe_service(service, settings.instances, settings.queueing)]
+        said += self._arena(node)
         served = [f"--   {' · '.join(said)} --"] if said else []
         served += [f"--   engine for {one} --" for one in self._ranges(node, point)]
         served += [f"--   {one} --" for one in self._precisions(node)]
@@ -176,6 +178,14 @@ class _Writer:
             return ()
         model = self.graph.model(node.kind.model)
         return graph_ranges(self.graph, model, point.batching, point.group)[0]
+
+    def _arena(self, node: Node) -> list[str]:
+        """Return what is said of the memory that ONNX Runtime takes of a GPU for itself."""
+        device = device_of(self.graph, node)
+        most = dict(self.graph.settings.memory).get(device)
+        if most is None or not device.startswith("gpu:") or backend_of(self.graph, node) != ONNX:
+            return []
+        return [f"arena up to {size_text(most)}"]
 
     def _precisions(self, node: Node) -> tuple[str, ...]:
         """Return what became of each model in another precision than its file's."""

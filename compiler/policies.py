@@ -94,7 +94,8 @@ class Service:
 
     `cache` is how many bytes of results are kept; `warmup` of how many rows the runs at loading
     are; `resources` what a run takes of the rate limiter's; `cpus` the cores that it runs on and
-    `threads` how many it uses.
+    `threads` how many it uses. With `graphs` the runs of a size that it is warmed up with are CUDA
+    graphs.
     """
 
     priority: Priorities | None = None
@@ -104,6 +105,7 @@ class Service:
     cpus: tuple[int, ...] = ()
     threads: int | None = None
     isolation: Isolation | None = None
+    graphs: bool = False
     engine: EngineBuild | None = None  # None: as TensorRT has it, where that runs the stage
 
 

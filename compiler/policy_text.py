@@ -73,6 +73,7 @@ def describe_service(
     said += [describe_priorities(service.priority)] if service.priority is not None else []
     said += [f"cache {size_text(service.cache)}"] if service.cache is not None else []
     said += [f"warm-up {_numbers(service.warmup)} rows"] if service.warmup else []
+    said += ["CUDA graphs of these sizes"] if service.graphs else []
     said += [describe_resources(service.resources)] if service.resources else []
     said += [f"threads {service.threads}"] if service.threads is not None else []
     said += [f"cpus {_numbers(service.cpus)}"] if service.cpus else []

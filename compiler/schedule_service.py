@@ -7,9 +7,10 @@ from typing import Final
 
 from ..dsl import ast
 from ..dsl.diagnostic import Diagnostic
+from ..dsl.types import TensorType
 from . import schedule_values as read
 from .graph import FunctionDef, ModelDef
-from .model_kinds import backends_for
+from .model_kinds import ONNX, backends_for
 from .plan import ON_DEVICES
 from .policies import Batching, Isolation, Priorities, Service
 from .schedule_values import Keys, Mistake, Section
@@ -202,9 +203,12 @@ def read_service(
         message = f"`warmup` has no effect on `{stage.name}`: a function has nothing to load"
         section.refuse("warmup", "HR403", message)
     warmup = section.take("warmup", lambda s: _warmup(s, stage, batching))
+    graphs = _take_graphs(section, stage, device, backend, warm=warmup is not None)
     resources = section.take("resources", lambda s: read_resources(s, diagnostics))
     rows = warmup if warmup is not None else ()
-    service = Service(priority, cache, rows, resources or (), cpus or (), threads, isolation)
+    service = Service(
+        priority, cache, rows, resources or (), cpus or (), threads, isolation, graphs
+    )
     return service, warmup == ()
 
 
@@ -224,6 +228,34 @@ def _refuse_cores(
             section.refuse(key, "HR403", message)
         elif not stage.is_python and device.startswith("gpu:"):
             section.refuse(key, "HR403", f"{message}: it runs on {device}")
+
+
+def _take_graphs(
+    section: Section, stage: Stage, device: str, backend: str | None, *, warm: bool
+) -> bool:
+    """Take `graphs = on`: the runs of a model of one size on a GPU are launched as a whole."""
+    why, help = _graphless(stage, device, backend, warm=warm)
+    if why:
+        section.refuse("graphs", "HR403", f"`graphs` has no effect on `{stage.name}`: {why}", help)
+    return section.take("graphs", read.word("on", "off")) == "on"
+
+
+def _graphless(
+    stage: Stage, device: str, backend: str | None, *, warm: bool
+) -> tuple[str, str | None]:
+    """Return why runs of a stage cannot be CUDA graphs ("": they can), and the cure."""
+    if not isinstance(stage.runs, ModelDef) or (backend or stage.kind) != ONNX:
+        return "only what ONNX Runtime runs is captured", None
+    if device == "cpu":
+        return "it runs on cpu", "add `device = gpu(0)`"
+    signature = stage.runs.signature
+    for field in (*signature.params, *signature.results):
+        kind = field.type
+        if not isinstance(kind, TensorType) or not all(isinstance(d, int) for d in kind.dims):
+            return f"a graph has one size, and `{field.name}` is {kind}", None
+    if not warm:
+        return "graphs are of the sizes that it is warmed up with", "add `warmup = on`"
+    return "", None
 
 
 def _warmup(setting: ast.Setting, stage: Stage, batching: Batching | None) -> tuple[int, ...]:

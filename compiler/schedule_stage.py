@@ -25,7 +25,7 @@ STAGE_KEYS = Keys(
     (
         *("batch", "instances", "device", "queue", "priority", "cache", "warmup", "threads"),
         *("cpus", "resources", "isolate", "backend", "engine"),
-        "precision",
+        *("precision", "graphs"),
     ),
     (
         *((key, "`batch { }`") for key in OF_BATCH),

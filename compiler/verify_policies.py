@@ -46,6 +46,7 @@ def verify_service(what: str, service: Service, *, python: bool) -> None:
     verify_priorities(what, service.priority)
     require(service.cache is None or service.cache >= 1, f"{what} has a cache of no bytes")
     require(_ascends(service.warmup, 1), f"{what} is warmed up with no rows")
+    require(bool(service.warmup) or not service.graphs, f"{what} has graphs of no size")
     require(_ascends(service.cpus, 0), f"{what} has a core that there is not")
     require(service.threads is None or service.threads >= 1, f"{what} has no thread")
     verify_resources(what, service.resources)

@@ -5,7 +5,8 @@ from .backend import Backend, Loading
 from .devices.host import HostDevice
 from .division import Share
 from .instance import ModelStage
-from .load_error import LoadError
+from .load_error import NO_BACKEND, LoadError
+from .onnx_graphs import GraphSession
 from .onnx_session import OnnxSession
 from .stage import policy_of
 
@@ -16,15 +17,28 @@ def onnx_backend(engine: str = "") -> Backend:
 
     def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading) -> ModelStage:
         tensorrt, limit = loading.tensorrt, loading.budgets.get(segment.device)
-        what = (segment.model, segment.output_names, segment.device, share, tensorrt, limit)
+        most = len(segment.service.warmup) if segment.service.graphs else 0
+        what = (segment.model, segment.output_names, segment.device, share, tensorrt, limit, most)
         try:
             device = loading.device(segment.device)
 
-            def session() -> OnnxSession:
+            if most and (tensorrt or engine):
+                message = "CUDA graphs are of what CUDA runs, and this stage is TensorRT's"
+                raise LoadError(NO_BACKEND, message, "leave out `graphs`, or `--tensorrt`")
+
+            def session() -> OnnxSession | GraphSession:
                 content, names = loading.blobs[segment.model], segment.output_names
-                return OnnxSession(
-                    content, names, device, share, tensorrt=tensorrt, engine=engine, limit=limit
+                opened = OnnxSession(
+                    content,
+                    names,
+                    device,
+                    share,
+                    tensorrt=tensorrt,
+                    engine=engine,
+                    limit=limit,
+                    graphs=most > 0,
                 )
+                return GraphSession(opened, device, most) if most else opened
 
             key = ("onnx", engine, *what)
             opened = loading.shared(key, session, by_plans=isinstance(device, HostDevice))

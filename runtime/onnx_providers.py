@@ -28,10 +28,11 @@ def choose_providers(
     *,
     engine: str = "",
     limit: int | None = None,
+    graphs: bool = False,
 ) -> list[Provider]:
     """Return the execution providers for a device, the first choice first, never one more. They run
     on the CUDA `stream` at that address where there is one; what CUDA takes for a session grows by
-    what is asked for, up to `limit` bytes.
+    what is asked for, up to `limit` bytes. With `graphs` its runs may be captured.
 
     Raises LoadError where this ONNX Runtime lacks one of them.
     """
@@ -47,6 +48,8 @@ def choose_providers(
     arena: dict[str, Option] = {"arena_extend_strategy": "kSameAsRequested"}
     if limit is not None:
         arena["gpu_mem_limit"] = limit
+    if graphs:
+        arena["enable_cuda_graph"] = 1
     # TF32 has another rounding than what the same model has elsewhere
     cuda = ("CUDAExecutionProvider", {**place, **arena, "use_tf32": 0})
     engine = engine or ("tensorrt" if tensorrt else "")

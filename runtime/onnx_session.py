@@ -6,6 +6,7 @@ place a node on the CPU. Sessions may be run by several threads at once.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NoReturn, Protocol, TypeVar, cast
 
@@ -39,10 +40,12 @@ class OnnxSession:
         tensorrt: bool = False,
         engine: str = "",
         limit: int | None = None,
+        graphs: bool = False,
     ) -> None:
         """`tensorrt` gives what runs on a GPU to TensorRT; what that cannot take goes to CUDA. An
         `engine` ("tensorrt", "tensorrt_rtx") is asked for by name, and is for GPUs only. `limit` is
-        how many bytes of a GPU the session may take for itself."""
+        how many bytes of a GPU the session may take for itself; with `graphs` its runs may be
+        captured (`onnx_graphs.py`), and one thread does them all."""
         runtime = import_runtime()
         options = runtime.SessionOptions()
         options.intra_op_num_threads = share.threads
@@ -58,7 +61,7 @@ class OnnxSession:
         pointer = cast("Pointed", self._stream).pointer if self._stream is not None else None
         available = runtime.get_available_providers()
         providers = choose_providers(
-            available, device.name, tensorrt, pointer, engine=engine, limit=limit
+            available, device.name, tensorrt, pointer, engine=engine, limit=limit, graphs=graphs
         )
         if self._stream is not None:
             load_cuda(runtime)
@@ -66,9 +69,9 @@ class OnnxSession:
         self._session: Any = open_session(runtime, model, options, providers)
         self._names = list(output_names)
         self._device = device
-        self._options: Any = runtime.RunOptions()  # Any: likewise
-        if self._stream is not None:  # what comes next waits for an event
-            self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        self._new_options = runtime.RunOptions
+        self._options = self._run_options(-1 if graphs else None)
+        self._thread = ThreadPoolExecutor(1, "cuda graphs") if graphs else None
         self.run: Callable[[Mapping[str, Array]], list[Array]] = runner(
             runtime, self._session, self._names, self._options
         )
@@ -82,8 +85,47 @@ class OnnxSession:
 
     def close(self) -> None:
         """Let go of the model, whoever still holds this: who runs it keeps it until he has."""
+        if self._thread is not None:
+            self._thread.shutdown()
         self.run = _closed
         self._session = None
+
+    @property
+    def stream(self) -> Stream | None:
+        """The stream that all runs are in, on a GPU."""
+        return self._stream
+
+    def _run_options(self, number: int | None) -> Any:  # Any: as above
+        """Return the options of runs that are a graph of this number; -1: that are none."""
+        options = self._new_options()
+        if self._stream is not None:  # what comes next waits for an event
+            options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        if number is not None:
+            options.add_run_config_entry("gpu_graph_id", str(number))
+        return options
+
+    def bound(
+        self, inputs: Mapping[str, View], outputs: Sequence[View], number: int
+    ) -> Callable[[], None]:
+        """Return the run that reads and writes these places, as the graph of a number."""
+        binding, device = self._session.io_binding(), cast("ResidentDevice", self._device)
+        for name, view in inputs.items():
+            self._bind(binding.bind_input, name, view, device)
+        for name, view in zip(self._names, outputs, strict=True):
+            self._bind(binding.bind_output, name, view, device)
+        return self._launching(binding, self._run_options(number))
+
+    @staticmethod
+    # Any: a method of a binding
+    def _bind(bind: Any, name: str, view: View, device: ResidentDevice) -> None:
+        address = device.address(view)
+        bind(name, device.memory, device.index, view.dtype.type, list(view.shape), address)
+
+    def _launching(self, binding: Any, options: Any) -> Callable[[], None]:  # Any: as above
+        run = partial(self._session.run_with_iobinding, binding, options)
+        if (thread := self._thread) is None:
+            return run
+        return lambda: thread.submit(run).result()
 
     def streams(self) -> Streams:
         """Return the streams of one stage that runs this: on a GPU all share the session's."""
@@ -101,23 +143,20 @@ class OnnxSession:
         if self._session is None:
             _closed(feeds)
         device = cast("ResidentDevice", self._device)  # as everything that is not the host
-        memory, index = device.memory, device.index
         binding = self._session.io_binding()
         for name, view in feeds.items():
-            kind, shape = view.dtype.type, list(view.shape)
-            binding.bind_input(name, memory, index, kind, shape, device.address(view))
+            self._bind(binding.bind_input, name, view, device)
         views: list[View | None] = []
         for name, (shape, dtype) in zip(self._names, results, strict=True):
             if shape is None:
                 views.append(None)
-                binding.bind_output(name, memory, index)
+                binding.bind_output(name, device.memory, device.index)
                 continue
             view = device.allocate(shape, dtype, stage, stream)
             views.append(view)
-            address = device.address(view)
-            binding.bind_output(name, memory, index, dtype.type, list(shape), address)
+            self._bind(binding.bind_output, name, view, device)
         known = [view for view in views if view is not None]
-        run = partial(self._session.run_with_iobinding, binding, self._options)
+        run = self._launching(binding, self._options)
         done = device.launch(stage, stream, [*feeds.values()], known, run)
         if len(known) < len(views):
             done.synchronize()

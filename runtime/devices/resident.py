@@ -168,6 +168,10 @@ class ResidentDevice(Driver, Device):
         self._move_to(copied, [view], stage, stream)
         return copied
 
+    def write(self, target: View, view: View, stage: str, stream: Stream) -> None:
+        """Copy a view over another of its size, within the device."""
+        self._move_to(target, [view], stage, stream)
+
     def concat(self, views: Sequence[View], stage: str, stream: Stream) -> View:
         first = views[0]
         for index, view in enumerate(views):

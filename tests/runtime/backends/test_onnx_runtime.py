@@ -47,6 +47,7 @@ KEYS = (
     "session.intra_op.allow_spinning",
     "session.intra_op_thread_affinities",
     "disable_synchronize_execution_providers",
+    "gpu_graph_id",
 )
 
 
@@ -109,7 +110,9 @@ def test_the_library_knows_every_key_that_it_is_given() -> None:
 
 
 def test_cuda_is_given_options_that_it_has() -> None:
-    (provider,) = choose_providers(["CUDAExecutionProvider"], "gpu:0", False, 4096, limit=1 << 30)
+    (provider,) = choose_providers(
+        ["CUDAExecutionProvider"], "gpu:0", False, 4096, limit=1 << 30, graphs=True
+    )
     assert isinstance(provider, tuple)
     options = provider[1]
     assert options["gpu_mem_limit"] == 1 << 30
