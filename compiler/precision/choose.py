@@ -12,7 +12,7 @@ from ...dsl.source import Span
 from ...stdlib.op import Decline
 from ..graph import Blob, Graph, ModelDef
 from ..schedule import stages_of
-from .kept import quantised_by
+from .kept import is_of_bytes, quantised_by
 from .report import Method, Precision
 
 _NEED_RANGES = frozenset({"Conv", "ConvTranspose"})
@@ -63,9 +63,11 @@ def methods_of(job: Job, proto: onnx.ModelProto, *, has_rows: bool) -> tuple[Met
     """
     already = quantised_by(proto)
     if already is not None:
-        raise Decline(f"it is quantised already: {already}")
+        raise Decline(f"it is quantised already: it has a {already}")
     if job.precision is not Precision.INT8:
         return methods_by(job)
+    if is_of_bytes(proto):
+        raise Decline("it is quantised already: most of its weights are bytes")
     if job.on_gpu:
         return methods_by(job) if has_rows else ()
     ops = {node.op_type for node in proto.graph.node}

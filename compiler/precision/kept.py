@@ -4,6 +4,7 @@ The first reason that holds is given. What needs no list is read off the schemas
 that takes no halves there is given f32.
 """
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -56,14 +57,17 @@ _QUANTISED: Final = frozenset(
 
 
 def quantised_by(model: onnx.ModelProto) -> str | None:
-    """Return by what a model is seen to be quantised already; None of one that is not."""
-    for node in all_nodes(model.graph):
-        if node.op_type in _QUANTISED:
-            return f"it has a {node.op_type}"
+    """Return the op by which a model is seen to be quantised already; None of one that is not."""
+    nodes = all_nodes(model.graph)
+    return next((node.op_type for node in nodes if node.op_type in _QUANTISED), None)
+
+
+def is_of_bytes(model: onnx.ModelProto) -> bool:
+    """Whether most of a model's weights are bytes, whatever makes numbers of them."""
+    counts = {True: 0, False: 0}
     for tensor in model.graph.initializer:
-        if tensor.data_type in _BYTES and len(tensor.dims) > 1:
-            return f"its weight `{tensor.name}` is of bytes"
-    return None
+        counts[tensor.data_type in _BYTES] += math.prod(tensor.dims)
+    return counts[True] > counts[False]
 
 
 def constant_reason(name: str, value: Array, precision: Precision) -> str | None:
