@@ -67,6 +67,7 @@ class GraphSession:
     def close(self) -> None:
         self._fixed.clear()
         self._session.close()
+        self.run = self._session.run  # which says that it is closed
 
     def _fix(
         self,

@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 import warnings
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +20,7 @@ from headrace.dsl.types import DType
 from tests.runtime.backends.checks import CHECKS, dtype
 from tests.runtime.backends.makers import Maker, Servers, makers
 
+_HEAD = "| backend | library | holds to | dtypes |"
 PAGE = Path(__file__).parents[3] / "docs" / "backends.md"
 
 
@@ -52,9 +54,20 @@ def dtypes(maker: Maker) -> str:
     return f"all but {', '.join(lacking)}" if lacking else "all"
 
 
+def written(page: str, rows: Mapping[str, str], when: str) -> str:
+    """Return the page with these rows in its table."""
+    front, head, table = page.rpartition(_HEAD)
+    front = re.sub(r"Tried on [0-9-]+ with Python [0-9.]+", f"Tried on {when}", front)
+    lines = [
+        rows.get(line.split("`")[1], line) if line.startswith("| `") else line
+        for line in table.split("\n")
+    ]
+    return front + head + "\n".join(lines)
+
+
 def documented() -> dict[str, tuple[str, str]]:
     """Return the rows of the page: what each backend holds to, and its dtypes."""
-    _, _, table = PAGE.read_text().rpartition("| backend | library | holds to | dtypes |")
+    _, _, table = PAGE.read_text().rpartition(_HEAD)
     rows = re.findall(r"(?m)^\| `([a-z ]+)` \| [^|]* \| ([^|]*) \| ([^|]*) \|$", table)
     return {name: (held, kinds) for name, held, kinds in rows}
 
@@ -81,19 +94,17 @@ def main() -> None:
     warnings.simplefilter("ignore")
     servers = Servers()
     only = {one for one in sys.argv[1:] if not one.startswith("-")}
-    page = PAGE.read_text()
+    rows: dict[str, str] = {}
     when = f"{datetime.now(UTC):%Y-%m-%d} with Python {platform.python_version()}"
     print(f"Tried on {when} on {platform.machine()}.\n")
-    page = re.sub(r"Tried on [0-9-]+ with Python [0-9.]+", f"Tried on {when}", page)
     for maker in makers(servers):
         if (only and maker.name.split()[0] not in only) or maker.missing() is not None:
             continue
-        line = row(maker)
-        print(line, flush=True)
-        page = re.sub(rf"(?m)^\| `{maker.name}` \| [^|]*\| [^|]*\| [^|]*\|$", line, page)
+        rows[maker.name] = row(maker)
+        print(rows[maker.name], flush=True)
     servers.stack.close()
     if "--write" in sys.argv:
-        PAGE.write_text(page)
+        PAGE.write_text(written(PAGE.read_text(), rows, when))
 
 
 if __name__ == "__main__":

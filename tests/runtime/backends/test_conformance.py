@@ -8,7 +8,7 @@ import pytest
 from headrace.dsl.types import DType
 from tests.runtime.backends.checks import CHECKS, Check, dtype, refuses_dtype
 from tests.runtime.backends.makers import Maker, Servers, makers
-from tests.runtime.backends.table import documented, dtypes, held_to
+from tests.runtime.backends.table import PAGE, documented, dtypes, held_to, written
 
 SERVERS = Servers()
 pytestmark = pytest.mark.filterwarnings(
@@ -56,3 +56,14 @@ def test_a_backend_gives_back_what_it_got_of_each_dtype_or_refuses_it(
 def test_the_table_of_the_documentation_is_that_of_these_tests() -> None:
     wanted = {maker.name: (held_to(maker), dtypes(maker)) for maker in makers(SERVERS)}
     assert documented() == wanted
+
+
+def test_what_was_tried_takes_its_place_in_the_table_and_nowhere_else() -> None:
+    page = PAGE.read_text()
+    line = "| `onnx` | onnxruntime 9 | **no_rows fails** | all |"
+    changed = written(page, {"onnx": line}, "2030-01-02 with Python 3.20")
+    old, new = page.splitlines(), changed.splitlines()
+    differing = [after for before, after in zip(old, new, strict=True) if before != after]
+    assert len(differing) == 2
+    assert differing[0].startswith("Tried on 2030-01-02 with Python 3.20 ")
+    assert differing[1] == line
