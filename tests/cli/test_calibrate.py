@@ -10,6 +10,7 @@ import pytest
 
 from headrace.cli import main
 from headrace.cli.command import Exit
+from headrace.compiler import plan_file
 from tests.compiler.precision import models
 from tests.compiler.precision.models import drawn
 
@@ -163,3 +164,16 @@ def test_other_commands_take_a_source_that_its_tests_calibrate(
     assert "--   mlp in int8: ranges " in capfd.readouterr().out
     assert main(["check", "p.pipe"]) is Exit.GOOD
     assert main(["test", "p.pipe"]) is Exit.GOOD
+
+
+@pytest.mark.slow
+def test_what_is_measured_is_the_model_that_the_samples_make() -> None:
+    onnx.save(models.conv_net(), "mlp.onnx")
+    text = SOURCE.replace("x: f32[64]", "x: f32[3, 16, 16]").replace("y: f32[64]", "y: f32[4]")
+    Path("p.pipe").write_text(text, encoding="utf-8")
+    np.save("row.npy", drawn(3, 16, 16))
+    assert main(["compile", "p.pipe"]) is Exit.MISTAKES
+    assert main(["compile", "p.pipe", "--measure", "--calibrate", "row.npy"]) is Exit.GOOD
+    (measured,) = json.loads(Path("p.profile").read_text())["profile"]["models"]
+    plan = plan_file.read("p.plan")
+    assert measured["model"] in [digest for digest, _ in plan.blobs]

@@ -140,7 +140,9 @@ def _measured(arguments: Namespace, console: Console) -> "Profile":
     from ..runtime.measure import MeasureConfig, measure
 
     config = MeasureConfig()
-    plan = _files.plan_of(arguments.source, arguments.schedule, console)
+    source = _files.find(arguments.source, _files.SOURCE)
+    calibrate = arguments.calibrate
+    plan = _files.compiled(source, arguments.schedule, console, calibrate=calibrate).plan
     given = samples(plan, _values.split(arguments.sample)) if arguments.sample else {}
     if not given:
         console.say(f"without --sample, sizes that are only named are taken to be {config.size}")
