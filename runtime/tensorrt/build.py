@@ -98,6 +98,9 @@ def build(package: Package, content: bytes, request: Request, timings: bytes | N
         cache = config.create_timing_cache(b"")  # what was kept is of another version or GPU
         config.set_timing_cache(cache, False)
     report = describe(package, network, config, request)
+    for dtype, flag in package.dialect.flags:
+        if dtype in dict(report.precision):
+            config.set_flag(getattr(module.BuilderFlag, flag))
     engine = builder.build_serialized_network(network, config)
     if engine is None:
         told = "; ".join(dict.fromkeys(heard))[-_SHOWN:] or "it does not say why"

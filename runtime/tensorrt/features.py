@@ -53,10 +53,15 @@ class Dialect:
     user_managed: bool  # contexts are given scratch by `set_device_memory`, which has a size
     timing: bool  # the builder keeps timings
     sharing: str = ""  # the preview feature that lets several contexts run one profile
+    flags: tuple[tuple[str, str], ...] = ()  # dtypes of layers that are let in by a flag each
 
 
 _OLD: Final = Dialect(
-    ("EXPLICIT_BATCH",), user_managed=False, timing=True, sharing="PROFILE_SHARING_0806"
+    ("EXPLICIT_BATCH",),
+    user_managed=False,
+    timing=True,
+    sharing="PROFILE_SHARING_0806",
+    flags=(("half", "FP16"), ("int8", "INT8")),
 )
 _TYPED: Final = Dialect(("STRONGLY_TYPED",), user_managed=True, timing=True)
 _RTX: Final = Dialect(("STRONGLY_TYPED",), user_managed=True, timing=False)

@@ -120,7 +120,8 @@ class Network(Part):
 
     def get_layer(self, index: int) -> Any:
         node = self._model.graph.node[index]
-        output = SimpleNamespace(dtype=Word("DataType", "FLOAT", 0))
+        number = self._model.graph.input[0].type.tensor_type.elem_type
+        output = SimpleNamespace(dtype=Word("DataType", _WORDS[_DTYPES[number]], 0))
         kind = Word("LayerType", node.op_type.upper(), 0)
         return SimpleNamespace(
             type=kind, name=node.name, num_outputs=1, get_output=[output].__getitem__

@@ -67,6 +67,18 @@ def test_each_version_is_told_what_the_schedule_says_or_refuses_it_with_the_reas
     Engine(package, entry.engine, request, GPU).close()
 
 
+@pytest.mark.parametrize(("version", "let_in"), [(VERSIONS[0], True), (NEWEST, False)])
+def test_halves_are_let_in_where_the_network_is_not_typed_as_the_model_is(
+    version: str, let_in: bool, tmp_path: Path
+) -> None:
+    shape = (TensorProto.FLOAT16, ["N", "K"])
+    write(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": shape}, {"y": shape})
+    segment, content = segment_of(tmp_path, "(x: f16[K]) -> (y: f16[K])")
+    entry = take_engine(package_of(version), content, Request.of(segment), GPU, None)
+    assert entry.report.precision == (("half", 1),)
+    assert (b"BuilderFlag.FP16" in entry.engine) == let_in
+
+
 def test_a_dla_takes_what_it_can_and_what_it_cannot_is_counted(tmp_path: Path) -> None:
     shape = (TensorProto.FLOAT, ["N", "K"])
     nodes = [
