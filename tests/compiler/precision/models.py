@@ -139,6 +139,34 @@ def branching() -> onnx.ModelProto:
     return made
 
 
+def looping() -> onnx.ModelProto:
+    """A product in the body of a loop, by a weight of the outside, which a power reads too."""
+    made = model(
+        """loop (float[N, 8] x) => (float[N, 8] y) {
+            p = Pow (x, w)
+            y = Add (p, x)
+        }""",
+        {
+            "w": np.full((8, 8), 2.0, np.float32)[:1],
+            "v": drawn(8, 8),
+            "turns": np.array(3, np.int64),
+            "on": np.array(True),
+        },
+    )
+    body = parser.parse_graph(
+        """body (int64 i, bool c, float[N, 8] s) => (bool go, float[N, 8] next) {
+            go = Identity (c)
+            t = MatMul (s, v)
+            next = Mul (t, w)
+        }"""
+    )
+    node = helper.make_node("Loop", ["turns", "on", "p"], ["q"], body=body)
+    made.graph.node.insert(1, node)
+    made.graph.node[2].input[0] = "q"
+    onnx.checker.check_model(made, full_check=True)
+    return made
+
+
 def counting() -> onnx.ModelProto:
     """A place is computed in floats from a shape: 4097 has no half."""
     return model(

@@ -26,6 +26,7 @@ MADE: list[tuple[Callable[[], onnx.ModelProto], tuple[int, ...]]] = [
     (models.transformer, (2, 5, 16)),
     (models.branching, (2, 8)),
     (models.counting, (1, 9)),
+    (models.looping, (2, 8)),
 ]
 
 
@@ -72,6 +73,16 @@ def test_weights_are_half_as_large_and_kept_once() -> None:
         "MatMul",
         "Cast",
     ]
+
+
+def test_a_weight_that_is_read_in_both_forms_is_kept_in_both() -> None:
+    done = halved(models.looping(), Precision.FP16, {})
+    names = [one.name for one in done.model.graph.initializer]
+    assert names == ["w", "v", "turns", "on"]
+    assert [one.nodes for one in done.kept] == [("Pow `p`",)]
+    (body,) = _graphs(done.model)[1:]
+    casts = [node.input[0] for node in body.node if node.op_type == "Cast"]
+    assert {"v", "w"} <= set(casts)  # those of the outside are cast inside
 
 
 def test_sums_and_powers_stay_in_f32_with_their_reason() -> None:
