@@ -8,7 +8,7 @@ then it may serve another model of that name.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
@@ -44,6 +44,14 @@ class Named:
     wider: bool
 
 
+class Request(NamedTuple):
+    """What is sent, how long that may take, and which outputs are to come."""
+
+    asked: Asked
+    timeout: float | None
+    outputs: Sequence[Named]
+
+
 class Peer:
     """A model of a server, which any number of threads may ask. Of a declaration of None nothing is
     compared: the server's outputs come as another part of the model says."""
@@ -72,26 +80,25 @@ class Peer:
     def close(self) -> None:
         self.carrier.close()
 
-    def asked(
-        self, feeds: Mapping[str, Array], contexts: Sequence[Context]
-    ) -> tuple[Asked, float | None]:
-        """Return what is sent for rows of these requests, and how long it may take."""
+    def request(self, feeds: Mapping[str, Array], contexts: Sequence[Context]) -> Request:
+        """Return what is sent for rows of these requests."""
         timeout, told = _told(contexts)
-        if self._found is None:
+        found = self._found  # which another thread may forget meanwhile
+        if found is None:
             try:
-                self._compare()
+                found = self._compare()
             except LoadError as error:
                 raise StageError(f"{error.message}; {error.help}") from error
             except Refused as refused:
                 raise self.failed(refused) from refused
-        inputs, outputs = self._found or ([], [])
+        inputs, outputs = found
         tensors = [
             _tensor(one.theirs, feeds[one.port.name], wider=one.wider)
             for one in inputs
             if one.port.name in feeds
         ]
-        names = [one.theirs for one in outputs]
-        return Asked(tensors, names, contexts[0].id if len(contexts) == 1 else "", told), timeout
+        names, id = [one.theirs for one in outputs], contexts[0].id if len(contexts) == 1 else ""
+        return Request(Asked(tensors, names, id, told), timeout, outputs)
 
     def failed(self, refused: Refused) -> StageError | StageGone:
         """Return what a refusal means for the rows that were asked for."""
@@ -104,14 +111,10 @@ class Peer:
             return StageGone(refused.code, message, retry_after=refused.retry_after)
         return StageError(message)
 
-    def arrays(self, answer: Answer, outputs: Sequence[Port] | None = None) -> list[Array]:
+    def arrays(self, answer: Answer, outputs: Sequence[Named]) -> list[Array]:
         """Return the outputs of an answer in the order of their declaration; raises StageError
-        where they are others. `outputs` are those that another part of the model declares."""
-        if outputs is not None:
-            named = [Named(port, port.name, _is_scalar(answer, port)) for port in outputs]
-        else:
-            named = self._found[1] if self._found is not None else []
-        return [self._array(one, answer) for one in named]
+        where they are others."""
+        return [self._array(one, answer) for one in outputs]
 
     def _array(self, one: Named, answer: Answer) -> Array:
         port, theirs = one.port, one.theirs
@@ -130,18 +133,19 @@ class Peer:
             array = np.asarray(flat).reshape(shape)
         return array[..., 0] if one.wider and array.ndim and array.shape[-1] == 1 else array
 
-    def _compare(self) -> None:
-        """Find the server's names for what is declared; raises LoadError where it differs."""
+    def _compare(self) -> tuple[list[Named], list[Named]]:
+        """Return the server's names for what is declared; raises LoadError where it differs."""
         said = self.carrier.metadata(self.target, PATIENCE)
         inputs, outputs = self._declared
         try:
-            self._found = (
-                _paired(inputs or (), said.get("inputs", ()), "input") if inputs else [],
+            found = self._found = (
+                _paired(inputs, said.get("inputs", ()), "input") if inputs else [],
                 _paired(outputs, said.get("outputs", ()), "output") if outputs else [],
             )
         except LoadError as error:
             message = f"{self.address}: {error.message}"
             raise LoadError(error.code, message, error.help) from error
+        return found
 
     def _unlike(self, said: str) -> LoadError:
         """Return the error of a server that refuses to tell of its model, with those it has."""
@@ -212,10 +216,13 @@ def _is_wider(one: Port, ours: Port) -> bool:
     return len(dims) == len(own) + 1 and dims[-1:] == (1,)
 
 
-def _is_scalar(answer: Answer, port: Port) -> bool:
-    """Whether a scalar came as a tensor of one element."""
-    shape = answer[port.name][1] if port.name in answer else ()
-    return not port.dims and shape == (1,)
+def named_alike(answer: Answer, ports: Sequence[Port]) -> list[Named]:
+    """Return the outputs of an answer whose names are the declared ones; a scalar may have come as
+    a tensor of one element."""
+    return [
+        Named(one, one.name, not one.dims and one.name in answer and answer[one.name][1] == (1,))
+        for one in ports
+    ]
 
 
 def _port(said: Mapping[str, Any]) -> Port:  # Any: JSON

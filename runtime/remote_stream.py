@@ -24,7 +24,7 @@ from .devices.host import HostDevice
 from .instance import ModelStage
 from .load_error import OTHER_MODEL, LoadError
 from .model_backend import Model, ports
-from .remote_peer import Peer
+from .remote_peer import Peer, named_alike
 from .request import Code
 from .rows import Rows
 from .session import encoded, hold
@@ -138,7 +138,7 @@ class Beginning:
 
     def run_for(self, feeds: Mapping[str, Array], contexts: Sequence[object]) -> list[Array]:
         context = cast("Context", contexts[0])
-        asked, timeout = self._peer.asked(feeds, [context])
+        asked, timeout, _ = self._peer.request(feeds, [context])
         answers = Answers(self._peer, self._carrier.stream(self._peer.target, asked, timeout))
         thread = threading.Thread(target=self._read, args=(answers,), name="remote stream")
         with self._lock:
@@ -183,7 +183,7 @@ class NextStage(ModelStage):
         if answer is None:
             found = [_blank(cast("TensorType", field.type)) for field in fields[1:]]
         else:
-            found = answers.peer.arrays(answer, self._outputs)
+            found = answers.peer.arrays(answer, named_alike(answer, self._outputs))
         outputs = [np.array(answer is not None), *encoded(found, fields[1:])]
         hold(outputs, fields, self._axes)
         if answer is not None:

@@ -30,9 +30,9 @@ class RemoteSession:
 
     def run_for(self, feeds: Mapping[str, Array], contexts: Sequence[object]) -> list[Array]:
         peer = self._peer
-        asked, timeout = peer.asked(feeds, cast("Sequence[Context]", contexts))
+        asked, timeout, outputs = peer.request(feeds, cast("Sequence[Context]", contexts))
         try:
-            return peer.arrays(peer.carrier.infer(peer.target, asked, timeout))
+            return peer.arrays(peer.carrier.infer(peer.target, asked, timeout), outputs)
         except Refused as refused:
             raise peer.failed(refused) from refused
 
