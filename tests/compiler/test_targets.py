@@ -107,6 +107,18 @@ def test_what_is_computed_is_the_same_for_all_of_them(tmp_path: Path) -> None:
             "instances = [gpu(0), gpu(1)]",
             "`m2` is on gpu(1), and `l4` has gpu(0)",
         ),
+        (
+            "orin-nano",
+            "m1 { device = dla(0), backend = tensorrt }",
+            "device = dla(0)",
+            "`m1` is on dla(0), and `orin-nano` has no DLA cores",
+        ),
+        (
+            "orin-agx",
+            "m1 { device = dla(2), backend = tensorrt }",
+            "device = dla(2)",
+            "`m1` is on dla(2), and `orin-agx` has 2 DLA cores",
+        ),
     ],
 )
 def test_a_device_that_the_target_has_not_is_told_where_it_is_named(
