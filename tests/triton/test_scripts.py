@@ -253,6 +253,72 @@ SCRIPTS = [
         kept="`request_id` tells of the request what is not in its tensors",
     ),
     Script(
+        "collects",
+        body(ask("twice"), "self.names.append('other')", GIVE),
+        kept="`append` is called, and what it does is not known here",
+    ),
+    Script(
+        "aliases",
+        body(ask("twice"), "names = self.names", "names.append('other')", GIVE),
+        kept="`names` is changed, which may outlive a request",
+    ),
+    Script(
+        "in_place",
+        body(
+            ask("twice"),
+            'y = pb_utils.get_output_tensor_by_name(answer, "Y").as_numpy()',
+            "other = y",
+            "y += 1",
+            "y = other",
+            GIVE_ARRAY,
+        ),
+        kept="`y` is changed in its place",
+    ),
+    Script(
+        "grows",
+        body(
+            "found = []",
+            "for _ in range(3):",
+            indent(ask("twice"), "    "),
+            "    found.append(answer)",
+            "answer = found[0]",
+            GIVE,
+        ),
+        kept="`found` grows in a loop",
+    ),
+    Script(
+        "first_alone",
+        body(ask("twice"), GIVE).replace(
+            "for request in requests:", "for request in requests[:1]:"
+        ),
+        kept="one of several requests is picked",
+    ),
+    Script(
+        "decorated",
+        body(ask("twice"), GIVE).replace("    def execute", "    @timed\n    def execute"),
+        kept="`execute` is decorated",
+    ),
+    Script(
+        "several_values",
+        body(
+            "if x.as_numpy()[0] > 0:",
+            indent(ask("twice"), "    "),
+            "else:",
+            indent(ask("minus"), "    "),
+            GIVE,
+        ).replace(
+            "self.sure = 0.5", "self.sure = 0.5\n        self.sure = float(args.get('sure', 1))"
+        ),
+        ("if X[0] > 0.0 {",),
+    ),
+    Script(
+        "unknown_bound",
+        body(
+            ask("twice"), "if x.as_numpy()[0] > self.sure:", indent(ask("minus"), "    "), GIVE
+        ).replace("self.sure = 0.5", "self.sure = float(open(args['model_name']).read())"),
+        kept="`open` is called, and what it does is not known here",
+    ),
+    Script(
         "senders",
         body(ask("twice"), "request.get_response_sender()", GIVE),
         kept="it calls `get_response_sender` of its request",

@@ -166,7 +166,11 @@ def x(value: float) -> list[Any]:
 def streamed(client: Any, model: str, count: int, value: float, **told: Any) -> list[NDArray[Any]]:
     """Return so many answers to one request."""
     answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    client.start_stream(lambda result, error: answers.put(error or result))
+
+    def tell(result: Any, error: Any) -> None:
+        answers.put(error or result)
+
+    client.start_stream(tell)
     client.async_stream_infer(model, x(value), **told)
     found = [answers.get(timeout=30).as_numpy("Y") for _ in range(count)]
     client.stop_stream()

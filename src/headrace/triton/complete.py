@@ -72,6 +72,16 @@ def complete(model: Model, defaults: Defaults | None = None) -> Message:
     return config
 
 
+def without_copies(config: Message) -> Message:
+    """Return a configuration without outputs that are written once more, word for word."""
+    outputs = list(config.output)
+    kept = [one for i, one in enumerate(outputs) if one not in outputs[:i]]
+    if len(kept) < len(outputs):
+        del config.output[:]
+        config.output.extend(kept)
+    return config
+
+
 def model_file(model: Model, config: Message, version: int | None = None) -> Path | None:
     """Return where the file of a version (the newest) should be; None without versions."""
     folders = {one.number: one.folder for one in model.versions}

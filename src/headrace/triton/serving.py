@@ -12,7 +12,7 @@ from ..dsl.source import Source
 from ..runtime.protocols.models import Described
 from ..runtime.repository.version import Candidate
 from .check import check
-from .complete import Defaults, complete, served
+from .complete import Defaults, complete, served, without_copies
 from .ensemble import settle_decoupled
 from .own_completion import OwnCompletions
 from .repository import Model, Repository, read
@@ -77,7 +77,7 @@ def subjects_of(
     own.mistakes.clear()
     others = Others()
     good = [one for one in repository.models if one.config.good]
-    configs = [(one, complete(one, options.defaults)) for one in good]
+    configs = [(one, without_copies(complete(one, options.defaults))) for one in good]
     if options.completes:
         configs = [(one, own.complete(one, config)) for one, config in configs]
     others.subjects = tuple(Subject(one, config, others) for one, config in configs)

@@ -145,7 +145,10 @@ def _spaced(dims: Sequence[int]) -> Iterator[int]:
 def _same_names(subject: Subject, side: str, tensors: list[Message]) -> Iterator[Diagnostic]:
     first: dict[str, int] = {}
     for i, tensor in enumerate(tensors):
-        if tensor.name and tensor.name in first:
+        if side == "output" and tensor in tensors[:i]:
+            message = f"the output `{tensor.name}` is written twice"
+            yield subject.warning("HR630", message, side, i, "name", help="leave one of them out")
+        elif tensor.name and tensor.name in first:
             yield subject.error(
                 _CODE,
                 f"two {side}s are called `{tensor.name}`",

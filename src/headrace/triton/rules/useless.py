@@ -52,7 +52,8 @@ def _batching(subject: Subject) -> Iterator[Diagnostic]:
                 "default_priority_level",
                 help="write `priority_levels`",
             )
-        if batching.priority_queue_policy:
+        # An empty block is an entry of its own, as in configurations that a program has written.
+        if any(key or one.ListFields() for key, one in batching.priority_queue_policy.items()):
             yield subject.warning(
                 _CODE,
                 "queues of priorities without levels",

@@ -29,7 +29,7 @@ def _fields(subject: Subject) -> Iterator[tuple[Place, str, str]]:
     if config.model_operations.op_library_filename:
         message = "libraries with operations of their own are not loaded"
         yield ("model_operations",), message, "export the model with operations of the standard"
-    if config.cc_model_filenames:
+    if any(config.cc_model_filenames.values()):
         message = "a file for each kind of GPU is not chosen"
         yield ("cc_model_filenames",), message, "write `default_model_filename`"
     for number, step in enumerate(config.ensemble_scheduling.step):
