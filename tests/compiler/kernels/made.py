@@ -84,6 +84,10 @@ def edges(dtype: DType, random: np.random.Generator, count: int) -> Array:
             halves = np.array([-2.5, -1.5, -1, -0.5, 0.5, 1, 1.5, 2.5, 255, 65504], kind)
             limits = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-5, -1e-7, 3e38], kind)
             known = np.concatenate([halves, limits, np.stack([least, -least])])
+            if dtype is DType.F64:  # next to the middle of two f16: f32 would see the middle
+                middles = [1 + 2**-11, 1 + 3 * 2**-11]
+                near = [one + sign * 2**-40 for one in middles for sign in (-1, 0, 1)]
+                known = np.concatenate([known, np.array(near * 2)])
             bits = np.where(np.isnan(bits), known.dtype.type(np.nan), bits)  # none that signals
     chosen = random.choice(known, count)
     return np.where(random.random(count) < 0.7, chosen, bits)

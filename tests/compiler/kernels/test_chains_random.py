@@ -16,7 +16,15 @@ from headrace.stdlib.catalog import load_catalog
 from headrace.stdlib.dtypes import to_numpy
 from headrace.stdlib.op import Array, Kernel, OpTypeError
 from tests.compiler.graphs import Maker
-from tests.compiler.kernels.made import CHOOSING, NUMBERS, edges, kernel_of, referred, same_bits
+from tests.compiler.kernels.made import (
+    CHOOSING,
+    NUMBERS,
+    edges,
+    kernel_of,
+    referred,
+    run,
+    same_bits,
+)
 
 TRIES = settings(
     max_examples=25,
@@ -42,8 +50,9 @@ def chains(draw: st.DrawFn) -> tuple[Maker, list[Value], list[Array]]:
         shape = (0, *shape[1:])
     values: list[Value] = []
     inputs: list[Array] = []
+    dtypes = draw(st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=2))  # so that they meet
     for number in range(draw(st.integers(1, 4))):
-        dtype = draw(st.sampled_from(NUMBERS))
+        dtype = draw(st.sampled_from(dtypes))
         own = shape if number == 0 else _broadcast(draw, shape)
         values.append(maker.param(f"x{number}", TensorType(dtype, own)))
         rows = edges(dtype, random, 3 * int(np.prod(own))).reshape(3, *own)
@@ -166,6 +175,27 @@ def test_what_is_reduced_is_as_the_reference_has_it(dtype: DType, tmp_path: Path
                 np.testing.assert_allclose(left, right, near, near)
             else:
                 assert same_bits(wanted, found[row], any_zero=True), (name, axis, keepdims)
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=lambda dtype: dtype.value)
+def test_a_product_is_rounded_before_it_is_added_to(dtype: DType, tmp_path: Path) -> None:
+    maker, random = Maker(), np.random.default_rng(0)
+    x, y, z = (maker.param(name, TensorType(dtype, (999,))) for name in "xyz")
+    result = maker.op("math.add", maker.op("math.mul", x, y), z)
+    arrays = [random.standard_normal(999).astype(to_numpy(dtype)) for _ in range(3)]
+    (found,) = run(kernel_of(maker, result), maker, arrays, tmp_path)
+    assert same_bits(referred(maker, arrays)[result], found)
+
+
+def test_what_is_broadcast_is_read_again(tmp_path: Path) -> None:
+    maker = Maker()
+    x = maker.param("x", TensorType(DType.I32, (3, 1, 5)))
+    y = maker.param("y", TensorType(DType.I32, (4, 1)))
+    result = maker.op("math.sub", x, y)
+    arrays: list[Array] = [np.arange(15, dtype=np.int32).reshape(3, 1, 5)]
+    arrays.append(np.arange(4, dtype=np.int32).reshape(4, 1) * 100)
+    (found,) = run(kernel_of(maker, result), maker, arrays, tmp_path)
+    np.testing.assert_array_equal(found, arrays[0] - arrays[1])
 
 
 def test_arrays_that_do_not_go_together_are_refused() -> None:
