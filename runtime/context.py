@@ -10,8 +10,9 @@ from time import monotonic
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
+from ..stdlib.op import Item
 from .flow import Asked, Emission, Fallback, Flow, Fork, Work
-from .request import InSequence
+from .request import InSequence, Remarked
 from .rows import Rows, Value
 
 Parameters: TypeAlias = Mapping[str, bool | int | float | str]
@@ -23,7 +24,8 @@ class Context:
     """The request that a row belongs to: its `id`, the `parameters` and headers that it came with,
     and its `priority` (1 is the highest; 0: its pipeline has none and it gave none).
 
-    Rows that no request has asked for, as at warm-up, have an empty one.
+    Rows that no request has asked for, as at warm-up, have an empty one. What a stage has to say of
+    the answer beside its results are `remarks`.
     """
 
     __slots__ = (
@@ -35,6 +37,7 @@ class Context:
         "over",
         "parameters",
         "priority",
+        "remarks",
         "sequence",
     )
 
@@ -49,6 +52,7 @@ class Context:
     ) -> None:
         """`deadline` is on `clock`, in seconds."""
         self.sequence, self.over, self.cancelled = sequence, False, False
+        self.remarks: Parameters = NO_PARAMETERS
         self._told: list[Callable[[], object]] = []
         self.id, self.priority = id, priority
         self.parameters: Parameters = MappingProxyType(dict(parameters))
@@ -71,6 +75,11 @@ class Context:
         told, self._told = self._told, []
         for tell in told:
             tell()
+
+    def remarked(self, outputs: dict[str, Item]) -> dict[str, Item]:
+        """Return an answer with what stages have said beside it since the last."""
+        remarks, self.remarks = self.remarks, NO_PARAMETERS
+        return Remarked(outputs, remarks) if remarks else outputs
 
     def tell_end(self, tell: Callable[[], object]) -> None:
         """Let `tell` be called when the request is over, at once where it is. It must not block."""

@@ -18,7 +18,7 @@ def hand_out(task: Task, outcome: "dict[str, Item] | Fault", tally: Tally, now: 
     if isinstance(outcome, Fault):
         answer.fail(outcome)
     else:
-        answer.give(outcome)
+        answer.give(outcome if task.told is None else task.told.remarked(outcome))
 
 
 class Answered:

@@ -137,3 +137,15 @@ class Response(NamedTuple):
 
     id: str
     outputs: Mapping[str, Item]
+
+
+class Remarked(dict[str, Item]):
+    """Results by name, with what a model has said beside them: the `parameters` of its answer."""
+
+    __slots__ = ("parameters",)
+
+    def __init__(
+        self, outputs: Mapping[str, Item], parameters: Mapping[str, bool | int | float | str]
+    ) -> None:
+        super().__init__(outputs)
+        self.parameters = parameters

@@ -25,7 +25,7 @@ from .protocols.names import shown
 from .regions import Regions
 from .repository.repository import Repository
 from .repository.route import Route, Served
-from .request import Code, EngineClosed, Fault, Request, Response
+from .request import Code, EngineClosed, Fault, Remarked, Request, Response
 from .streams import Stream
 from .uploads import Uploads
 
@@ -237,7 +237,10 @@ def _begin(chosen: Served, request: Request) -> Mapping[str, Item] | Future[Resp
 
 def _wanted(outputs: dict[str, Item], names: tuple[str, ...] | None) -> dict[str, Item]:
     """Return of what was emitted what was asked for, in that order."""
-    return outputs if names is None else {name: outputs[name] for name in names}
+    if names is None:
+        return outputs
+    found = {name: outputs[name] for name in names}
+    return Remarked(found, outputs.parameters) if isinstance(outputs, Remarked) else found
 
 
 def explain(error: BaseException, request_id: str = "") -> Fault:

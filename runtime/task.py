@@ -149,6 +149,8 @@ class Task(Waiter):
         """Send one response of a stream; False when it must wait until its reader resumes it."""
         cell.count_response(self.emitted, now - self.emitted_at)
         self.emitted, self.emitted_at = self.emitted + 1, now
+        if self.told is not None:
+            outputs = self.told.remarked(outputs)
         return self.answer.emit(outputs)
 
     def leave(self, succeeded: bool) -> None:

@@ -1,13 +1,13 @@
 """Requests and responses as HTTP bodies: JSON, and binary tensors behind it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 import msgspec
 
 from ...stdlib.op import Item
 from ..extras import NO_EXTRAS, Extras
-from ..request import Request, RequestError
+from ..request import Remarked, Request, RequestError
 from .datatypes import Datatype
 from .deliveries import Deliveries, Delivery
 from .ext.binary_tensor_data import split_body, take_tensor, whole_body_input
@@ -88,6 +88,7 @@ class _Response(msgspec.Struct, omit_defaults=True):
     model_version: str
     outputs: list[_Output]
     id: str = ""
+    parameters: Mapping[str, Value] | None = None
 
 
 _BINARY_OUTPUT = "binary_data_output"
@@ -252,7 +253,10 @@ def encode_body(
             else:
                 output.data = write_json_values(tensor)
             described.append(output)
-    head = _ENCODER.encode(_Response(model.name, model.version, described, request_id))
+    said = _Response(model.name, model.version, described, request_id)
+    if outputs.__class__ is Remarked:
+        said.parameters = cast("Remarked", outputs).parameters
+    head = _ENCODER.encode(said)
     if not raws:
         return head, None
     return b"".join((head, *raws)), len(head)

@@ -6,9 +6,10 @@ A message object takes several times as long for what is small, and copies once 
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from ...stdlib.op import Item
+from ..request import Remarked
 from .deliveries import PLAIN, Deliveries
 from .forms import Shape
 from .frames import head, number_bytes
@@ -42,6 +43,8 @@ def encode_response(
     parts: list[Buffer] = [_of_model(model.name, model.version)]
     if request_id:
         parts.append(_field(_ID, request_id.encode()))
+    if outputs.__class__ is Remarked:
+        parts.append(_remarks(cast("Remarked", outputs).parameters))
     raws: list[Buffer] = []
     asked, forms = deliveries.asked, model.outputs
     for name, item in outputs.items():
@@ -89,6 +92,17 @@ def _parameters(parameters: Mapping[str, str | int]) -> bytes:
         field = "string_param" if isinstance(value, str) else "int64_param"
         setattr(message.parameters[key], field, value)
     return message.SerializeToString()
+
+
+def _remarks(parameters: Mapping[str, bool | int | float | str]) -> bytes:
+    """Return the field of an answer's parameters."""
+    message = ModelInferResponse()
+    for key, value in parameters.items():
+        setattr(message.parameters[key], _KINDS[type(value)], value)
+    return message.SerializeToString()
+
+
+_KINDS = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
 
 
 def _field(tag: int, content: bytes) -> bytes:

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...stdlib.op import Array
 from ..context import Context
@@ -30,12 +30,19 @@ Outputs = Mapping[str, tuple[str, Array]]
 """Types and values by name."""
 
 
+class Given(NamedTuple):
+    """A response: its outputs, and as JSON what parameters it has beside them."""
+
+    outputs: Outputs
+    parameters: str = ""
+
+
 class Responses:
     """What is answered to one request: some outputs, and in the end none or why there are none."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._found: deque[tuple[Outputs, int]] = deque()
+        self._found: deque[tuple[Given, int]] = deque()
         self._over = False
         self._error: StageError | StageGone | None = None
         self._notify: Callable[[], object] | None = None
@@ -55,12 +62,12 @@ class Responses:
             self._notify = notify
             return False
 
-    def put(self, outputs: Outputs, size: int = 0) -> None:
+    def put(self, given: Given, size: int = 0) -> None:
         """Take one response, of so many bytes."""
         with self._changed:
             if self._over:
                 return
-            self._found.append((outputs, size))
+            self._found.append((given, size))
             notify = self._tell()
         if notify is not None:
             notify()
@@ -88,7 +95,7 @@ class Responses:
         notify, self._notify = self._notify, None
         return notify
 
-    def take(self, due: float | None = None) -> Outputs | None:
+    def take(self, due: float | None = None) -> Given | None:
         """Return the next response, None after the last; raises why there is none."""
         with self._changed:
             while not self._found and not self._over:

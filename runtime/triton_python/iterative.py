@@ -42,7 +42,7 @@ class Iterations:
             raise AssertionError("it has not begun")
         one.sequence = InSequence(one.sequence.id)
         told = {name: (kind, array) for name, kind, array in self._told(one.sequence)}
-        one.inputs = [(name, *told.get(name, rest)) for name, *rest in one.inputs]
+        one.inputs = [(name, *told.get(name, (kind, array))) for name, kind, array in one.inputs]
 
     def _told(self, sequence: InSequence) -> Iterator[tuple[str, str, Array]]:
         for tensor in self._controls:

@@ -18,7 +18,7 @@ from ..isolation.output import shown
 from ..isolation.process import Process
 from ..request import Code, InSequence
 from ..stage import StageError, StageGone
-from .asked import Run
+from .asked import Given, Run
 from .calls import Calls
 from .open_requests import OpenRequests, error_of
 from .program import ModelProgram
@@ -284,7 +284,7 @@ class ModelProcess(Process):
         elif header["outputs"] is not None:
             found = Unpacking(content).tensors(header["outputs"])
             outputs = {name: (kind, values) for name, kind, values in found}
-            one.responses.put(outputs, len(content))
+            one.responses.put(Given(outputs, str(header["parameters"])), len(content))
         if final:
             one.responses.end()
         if final or "error" in header:

@@ -5,6 +5,7 @@ of it. A model that answers any number of times is two stages: what begins gives
 follows gives the next response for it, or says that there is none.
 """
 
+import json
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
@@ -24,7 +25,7 @@ from ..protocols.datatypes import DATATYPES
 from ..rows import Rows, Value, as_array, scatter
 from ..session import encoded
 from ..stage import Policy, RowsFailed, StageError, StageGone
-from .asked import Asked, Outputs, Responses, Run
+from .asked import Asked, Given, Outputs, Responses, Run
 from .iterative import Iterations
 from .worker.triton_python_backend_utils.batches import Group, Layout
 from .worker.triton_python_backend_utils.link import DTYPES
@@ -52,7 +53,7 @@ class Handle(np.ndarray[Any, Any]):
 Span = tuple[int, int, Context]
 """The rows of a request: from which to which, and whose they are."""
 
-Outcome = Outputs | StageError | None
+Outcome = Given | StageError | None
 """What has been answered to a request; None: nothing yet."""
 
 
@@ -82,6 +83,8 @@ class TritonStage(ModelStage):
             if answer is not None and len(answer.groups) == 1 and not answer.others:
                 (found,) = answer.groups
                 if found.layout.rows and found.counts == tuple(b - a for a, b, _ in spans):
+                    for index, said in answer.parameters.items():
+                        _remark(run.contexts[index], said)
                     return self._columns(_outputs(found.arrays, found), count, whole.arrays)
             outcomes = _outcomes(run)
         else:
@@ -150,13 +153,14 @@ class TritonStage(ModelStage):
         pieces: list[tuple[range, list[Rows]]] = []
         errors: dict[int, StageError | StageGone] = {}
         at = 0
-        for (start, stop, _), outcome in zip(spans, outcomes, strict=True):
+        for (start, stop, context), outcome in zip(spans, outcomes, strict=True):
             rows = stop - start
             try:
                 if outcome is None or isinstance(outcome, StageError):
                     raise outcome or StageError("the model has sent no response")
                 inputs = [array for _, _, array in self._given(columns, start, stop)]
-                results = self._columns(outcome, rows, inputs)
+                results = self._columns(outcome.outputs, rows, inputs)
+                _remark(context, outcome.parameters)
             except StageError as error:
                 errors[start] = error
                 continue
@@ -275,7 +279,8 @@ class NextStage(TritonStage):
         if answer is None:
             rest = [Rows.one(_blank(cast("TensorType", field.type))) for field in fields[1:]]
             return [Rows.one(np.array(False)), *rest]
-        told = {**answer, self._segment.output_names[0]: ("BOOL", np.array(True))}
+        _remark(context, answer.parameters)
+        told = {**answer.outputs, self._segment.output_names[0]: ("BOOL", np.array(True))}
         return self._columns(told, count, [])
 
 
@@ -309,12 +314,28 @@ def _outcomes(run: Run) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for index in range(len(run.contexts)):
         if index not in answer.others:
-            outcomes.append(next(members))
+            outcomes.append(Given(next(members), answer.parameters.get(index, "")))
         elif index in answer.again:
             outcomes.append(None)
         else:
             outcomes.append(answer.others[index] or _later(run.asked[index]))
     return outcomes
+
+
+def _remark(context: Context, said: str) -> None:
+    """Let a request be answered with parameters beside its outputs; raises StageError."""
+    if not said:
+        return
+    found: object = json.loads(said)
+    if not isinstance(found, dict) or not all(map(_is_parameter, found.values())):
+        raise StageError("the model's response has parameters that are none")
+    context.remarks = {**context.remarks, **cast("dict[str, int | float | str]", found)}
+
+
+def _is_parameter(value: object) -> bool:
+    return isinstance(value, bool | str | float) or (
+        isinstance(value, int) and -(1 << 63) <= value < 1 << 63
+    )
 
 
 def _later(one: Asked) -> Outcome:

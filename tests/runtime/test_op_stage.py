@@ -64,8 +64,9 @@ def test_rows_at_once_are_rows_one_by_one(op: Op) -> None:
 def test_the_row_to_blame_is_found() -> None:
     op = next(one for one in OPS if one.name.endswith(".max"))
     rows = Rows.of([np.ones(2), np.ones(0), np.ones(2)])
+    axis, keeps = Constant(None, None, 3), Constant(None, False, 3)
     with pytest.raises(StageError) as caught:
-        stage_of(op).run([rows, Constant(None, None, 3), Constant(False, False, 3)], 3, StageCell())
+        stage_of(op).run([rows, axis, keeps], 3, StageCell())
     assert caught.value.row == 1
 
 

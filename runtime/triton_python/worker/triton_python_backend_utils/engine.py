@@ -33,7 +33,7 @@ class Engine:
         self._calls = 0
         self._answers: dict[int, Any] = {}
         self._orders: deque[tuple[Any, Any]] = deque()
-        self._rooms: dict[int, _Room] = {}
+        self.rooms: dict[int, Room] = {}
         self._futures: dict[int, asyncio.Future[Any]] = {}
         self._listener: threading.Thread | None = None
 
@@ -82,7 +82,7 @@ class Engine:
     def respond(self, number: int, header: dict[str, Any], chunks: Sequence[Any]) -> None:
         """Send a response to a request that may have many, once there is room for it."""
         with self._changed:
-            room = self._rooms.setdefault(number, _Room())
+            room = self.rooms.setdefault(number, Room())
         self._wait(room.is_there)
         with self._changed:
             room.sizes.append(sum(padded(len(one)) for one in chunks))
@@ -91,7 +91,7 @@ class Engine:
     def forget(self, number: int) -> None:
         """Note that a request has had its last response."""
         with self._changed:
-            self._rooms.pop(number, None)
+            self.rooms.pop(number, None)
 
     def _call(self) -> int:
         with self._changed:
@@ -131,7 +131,7 @@ class Engine:
             self._orders.append((header, content))
             return
         if header["do"] == "room":
-            room = self._rooms.get(header["request"])
+            room = self.rooms.get(header["request"])
             if room is not None:
                 room.make(header["count"])
             return
@@ -144,7 +144,7 @@ class Engine:
             future.get_loop().call_soon_threadsafe(_resolve, future, answer)
 
 
-class _Room:
+class Room:
     """The sizes of responses to a request that nobody has taken yet; None when all are let go."""
 
     def __init__(self) -> None:
