@@ -17,6 +17,9 @@ _MARGIN: Final = 1.25
 long as the line does not run dry nothing is lost by keeping it a little shorter."""
 
 
+FULL: Final = "the inputs of requests under way fill the memory set aside"
+
+
 @dataclass(frozen=True, slots=True)
 class Intake:
     """How much is taken in. `queue_size` bounds the requests of a pipeline that wait to start,
@@ -38,14 +41,13 @@ class Refusal:
 
 
 class Admission:
-    """What one engine holds and promises. `bound` is how many bytes of inputs may be in flight;
-    `forecasts` are the pipelines', in their order, None where nothing is predicted."""
+    """What one engine promises. `forecasts` are the pipelines', in their order, None where nothing
+    is predicted."""
 
-    __slots__ = ("_bound", "_forecasts", "_moves", "held")
+    __slots__ = ("_forecasts", "_moves")
 
-    def __init__(self, bound: int, forecasts: Sequence[Forecast | None]) -> None:
-        self.held = 0
-        self._bound, self._forecasts = bound, forecasts
+    def __init__(self, forecasts: Sequence[Forecast | None]) -> None:
+        self._forecasts = forecasts
         self._moves = [Recent() for _ in forecasts]
 
     def started(self, pipeline: int, waited: float) -> None:
@@ -59,24 +61,16 @@ class Admission:
         mean = self._moves[pipeline].mean
         return None if mean is None else ahead * mean
 
-    def fits(self, size: int) -> bool:
-        """Whether there is room for so many bytes."""
-        return self.held + size <= self._bound
-
-    def too_large(self, size: int) -> bool:
-        """Whether inputs are more than is ever taken in."""
-        return size > self._bound
-
-    def refuses(self, pipeline: int, size: int, ahead: int, left: float | None) -> Refusal | None:
-        """Return why a request is not taken in; None when it is. `ahead` are those that wait and
-        go first, `left` the seconds until its deadline."""
+    def full(self, pipeline: int, ahead: int) -> Refusal:
+        """Return why a request is not taken in for which there is no room."""
         wait, forecast = self.wait(pipeline, ahead), self._forecasts[pipeline]
-        if not self.fits(size):
-            service = 0.0 if forecast is None else forecast.mean(START)
-            return Refusal(
-                "the inputs of requests under way fill the memory set aside",
-                (wait or 0.0) + service or None,
-            )
+        service = 0.0 if forecast is None else forecast.mean(START)
+        return Refusal(FULL, (wait or 0.0) + service or None)
+
+    def refuses(self, pipeline: int, ahead: int, left: float | None) -> Refusal | None:
+        """Return why there is no time for a request; None when there is. `ahead` are those that
+        wait and go first, `left` the seconds until its deadline."""
+        wait, forecast = self.wait(pipeline, ahead), self._forecasts[pipeline]
         if left is None or ahead == 0 or wait is None or forecast is None:
             return None
         seconds = _MARGIN * (wait + forecast.mean(START))

@@ -82,6 +82,12 @@ def hopeless(pipeline: str, work: Work | None, least: float) -> Fault:
     )
 
 
+def too_large(pipeline: str, size: int) -> Fault:
+    """Return the fault of a request whose inputs are more than is ever taken in."""
+    message = f"the inputs are {size} bytes, more than are taken in at all"
+    return Fault(Code.INVALID, message, pipeline=pipeline)
+
+
 def overloaded(
     pipeline: str,
     work: Work | None = None,

@@ -5,7 +5,8 @@ from time import perf_counter
 from typing import NoReturn
 
 from ..stdlib.op import Item
-from .blame import own_fault
+from .admission import FULL
+from .blame import overloaded, own_fault, too_large
 from .context import Context
 from .flow import ONE
 from .inline import Inline, answer_in_turn, call_all, emit_in_turn
@@ -13,15 +14,18 @@ from .inside import Inside
 from .metrics import Metrics
 from .prepared import Prepared, nothing, present
 from .request import EngineClosed, Fault, InSequence, Request
-from .rows import Rows
+from .room import Room
+from .rows import Rows, size_of
 from .streams import gathered, require_stream
 
 
 class Calls:
     """Those of one engine. `clock` tells deadlines."""
 
-    def __init__(self, metrics: Metrics, inside: Inside, clock: Callable[[], float]) -> None:
-        self._metrics, self._inside, self._clock = metrics, inside, clock
+    def __init__(
+        self, metrics: Metrics, inside: Inside, clock: Callable[[], float], room: Room
+    ) -> None:
+        self._metrics, self._inside, self._clock, self._room = metrics, inside, clock, room
 
     def run(
         self,
@@ -32,8 +36,11 @@ class Calls:
         sequence: InSequence | None = None,
         request: Request | None = None,
         priority: int = 0,
+        *,
+        bounded: bool = False,
     ) -> dict[str, Item]:
-        """Answer in this thread with the results by name; raises Fault.
+        """Answer in this thread with the results by name; raises Fault. With `bounded` its inputs
+        take room as those of a request that is submitted.
 
         Of a stream each result is the list of what it has emitted. Stages that ask for the request
         are told of `request`, and of `priority`.
@@ -41,11 +48,13 @@ class Calls:
         tally = self._metrics.tally()
         start = perf_counter()
         tally.inside += 1  # before it looks whether the engine is closed, so that `drain` sees it
-        told, ended = None, False
+        told, ended, held = None, False, 0
         try:
             if self._inside.closed and not self._inside.is_amid(tally.inside - 1):
                 raise EngineClosed
             columns = pipeline.accept(inputs)
+            if bounded:
+                held = self._taken(pipeline, columns)
             block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
             plan, clock = pipeline.plan, self._clock
             group = ONE if plan.batch is None else pipeline.group(columns)
@@ -85,11 +94,22 @@ class Calls:
             ended = True
             return answer if told is None else told.remarked(answer)
         finally:
+            if held:
+                self._room.give(held)
             if told is not None:
                 told.end(cancelled=not ended)
             tally.inside -= 1
             if self._inside.closed:
                 self._inside.tell_left()
+
+    def _taken(self, pipeline: Prepared, columns: list[Rows]) -> int:
+        """Take room for inputs; return how much. Raises Fault when there is none."""
+        size, name = size_of(columns), pipeline.plan.name
+        if self._room.take(size):
+            return size
+        if self._room.too_large(size):
+            raise too_large(name, size)
+        raise overloaded(name, None, pipeline.average, FULL)
 
     def stream(
         self,

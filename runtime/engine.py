@@ -26,6 +26,7 @@ from .observe.watch import Watched
 from .own_models import own_models
 from .prepared import Prepared, with_caches
 from .request import Code, Fault, InSequence, Request, Response
+from .room import Room
 from .scheduler import Scheduler
 from .shared import Shared
 from .stage import Stage
@@ -74,9 +75,10 @@ class Engine:
             [pipeline.name for pipeline in plan.pipelines],
             [stage.name for stage in self._stages.all],
         )
+        self._room = Room(self.config.bytes_in_flight)
         self._crew = Crew(self._start())
         self._inside = inside = Inside(self._metrics, self._crew)
-        calls = Calls(self._metrics, inside, self._clock)
+        calls = Calls(self._metrics, inside, self._clock, self._room)
         submissions = Submissions(calls, self._metrics, inside, self._clock, self._crew)
         self.run, self.stream, self.count_refused = calls.run, calls.stream, calls.count_refused
         self.dispatch, self.open_stream = submissions.dispatch, submissions.open_stream
@@ -240,6 +242,7 @@ class Engine:
             self.config,
             self._metrics,
             tuple(self.sequences.values()),
+            self._room,
         )
 
 
@@ -250,9 +253,10 @@ def _start(
     config: EngineConfig,
     metrics: Metrics,
     sequences: tuple[Sequences, ...],
+    room: Room,
     run: RunBatch,
 ) -> Workers:
-    scheduler = Scheduler(pipelines, stages, config.intake(), plan.resources)
+    scheduler = Scheduler(pipelines, stages, config.intake(), plan.resources, room)
     threads = config.worker_threads() + _waiting(plan)
     return Workers(scheduler, metrics, config.clock, threads, sequences, run)
 

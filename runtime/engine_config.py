@@ -17,9 +17,9 @@ class EngineConfig:
     """`workers` threads run what is submitted (None: one a core); `intra_op_threads` are those of
     one model run (None: the cores divided, `division.py`). `queue_size` bounds the requests of
     one pipeline that wait to start, where its schedule says nothing; `sequences` how many of one
-    pipeline are kept at once; `bytes_in_flight` the inputs of all requests that were submitted and
-    have no answer yet. With `predict` those that cannot be in time are refused, or dropped before
-    they run. `clock` is monotonic, in seconds; deadlines are told on it.
+    pipeline are kept at once; `bytes_in_flight` the inputs of all requests that were submitted, or
+    came over the wire, and have no answer yet. With `predict` those that cannot be in time are
+    refused, or dropped before they run. `clock` is monotonic, in seconds; deadlines are told on it.
     `tensorrt` lets TensorRT run what stands on a GPU, by way of ONNX Runtime: faster, slower to
     load, other last bits. `engines` is the folder in which engines are kept that are built of
     stages whose `backend` is TensorRT (None: they are built at each loading).

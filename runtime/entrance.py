@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from ..compiler.policies import Batching, Queueing
 from .admission import Intake
 from .batcher import Batcher
-from .blame import overloaded
 from .forecast import START
 from .foresight import Foresight
 from .line import Rank
@@ -68,10 +67,10 @@ class Entrance:
         if (refusal := self._foresight.refusal(task, now, ahead)) is not None:
             return refusal
         if task.opens and (waiting := self._waiting(pipeline)) >= self._queue_size + idle:
-            return self._foresight.full(task, waiting)
+            return self._foresight.no_place(task, waiting)
         queues = not at_once and not opens
         if queues and not line.add((self._foresight.entry(task),), now, idle - handed):
-            return self._foresight.full(task, line.waiting)
+            return self._foresight.no_place(task, line.waiting)
         self._strands.come(task)
         if at_once:
             self._hand(task)
@@ -86,7 +85,7 @@ class Entrance:
         """Take in a request that has to wait for its turn; return why not, if not."""
         refusal = self._foresight.refusal(task, now, 0)
         if refusal is None and len(self._parked) >= self._queue_size:
-            refusal = overloaded(task.pipeline.plan.name)
+            refusal = self._foresight.no_place(task, None)
         if refusal is None:
             self._parked.add(task)
         return refusal

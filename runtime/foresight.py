@@ -7,11 +7,12 @@ Between the scheduler, which knows who waits where, and the figures of `forecast
 from typing import Final
 
 from .admission import Admission, Intake
-from .blame import hopeless, overloaded
+from .blame import hopeless, overloaded, too_large
 from .flow import Work
 from .forecast import START, Forecast
 from .line import Entry
-from .request import Code, Fault
+from .request import Fault
+from .room import Room
 from .task import Task
 
 _HASTE: Final = 1.5
@@ -21,40 +22,46 @@ _HASTE: Final = 1.5
 class Foresight:
     """Of the pipelines of one engine, by number."""
 
-    __slots__ = ("_admission", "_forecasts", "_moved")
+    __slots__ = ("_admission", "_forecasts", "_moved", "_room")
 
-    def __init__(self, pipelines: int, intake: Intake) -> None:
+    def __init__(self, pipelines: int, intake: Intake, room: Room) -> None:
+        self._room = room
         self._forecasts = [Forecast() if intake.predict else None for _ in range(pipelines)]
-        self._admission = Admission(intake.bytes_in_flight, self._forecasts)
+        self._admission = Admission(self._forecasts)
         self._moved = [float("-inf")] * pipelines
 
     @property
     def held(self) -> int:
         """How many bytes of inputs are in flight."""
-        return self._admission.held
+        return self._room.held
 
     def refusal(self, task: Task, now: float, ahead: int) -> Fault | None:
-        """Return why a request is not taken in, with so many ahead of it; None when it is."""
-        if task.deadline is None and self._admission.fits(task.size):
+        """Return why a request is not taken in, with so many ahead of it; None when it is, and has
+        its room, until it is `answered` or there is `no_place` for it."""
+        room = self._room
+        if task.deadline is None and room.take(task.size):
             return None
         pipeline, name = task.pipeline.index, task.pipeline.plan.name
-        if self._admission.too_large(task.size):
-            message = f"the inputs are {task.size} bytes, more than are taken in at all"
-            return Fault(Code.INVALID, message, pipeline=name)
+        if room.too_large(task.size):
+            return too_large(name, task.size)
         left, forecast = None, self._forecasts[pipeline]
         if task.deadline is not None and task.deadline > now:  # else it is ended in a moment
             left = task.deadline - now
             if forecast is not None and left < (least := forecast.least(START)):
                 forecast.doubt(START)
                 return hopeless(name, None, least)
-        refusal = self._admission.refuses(pipeline, task.size, ahead, left)
+        refusal = self._admission.refuses(pipeline, ahead, left)
         if refusal is None:
-            return None
+            if room.take(task.size):
+                return None
+            refusal = self._admission.full(pipeline, ahead)
         return overloaded(name, None, refusal.retry_after, refusal.reason)
 
-    def full(self, task: Task, waiting: int) -> Fault:
-        """Return the fault of a request in whose line so many wait that there is no place."""
-        wait = self._admission.wait(task.pipeline.index, waiting)
+    def no_place(self, task: Task, waiting: int | None) -> Fault:
+        """Return the fault of a request in whose line so many wait that there is no place; None
+        where it is its turn that it would wait for."""
+        self._room.give(task.size)
+        wait = None if waiting is None else self._admission.wait(task.pipeline.index, waiting)
         return overloaded(task.pipeline.plan.name, None, wait)
 
     def full_stage(self, task: Task, work: Work) -> Fault:
@@ -91,9 +98,6 @@ class Foresight:
             return task.deadline, None
         return task.deadline - forecast.least(at), task.deadline - _HASTE * forecast.mean(at)
 
-    def take_in(self, task: Task) -> None:
-        self._admission.held += task.size
-
     def left_line(self, task: Task, arrived: float, now: float) -> None:
         """Note that the first of a line is started."""
         pipeline = task.pipeline.index
@@ -102,7 +106,7 @@ class Foresight:
 
     def answered(self, task: Task, now: float, *, succeeded: bool) -> None:
         """Note that a request is done."""
-        self._admission.held -= task.size
+        self._room.give(task.size)
         forecast = self._forecasts[task.pipeline.index]
         if succeeded and task.begun and forecast is not None:
             forecast.answered(task.begun, now)

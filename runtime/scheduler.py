@@ -28,6 +28,7 @@ from .foresight import Foresight
 from .jobs import Concluded, Ended, Reached
 from .prepared import Prepared
 from .request import Fault
+from .room import Room
 from .stage import Stage
 from .stage_queues import StageQueue, StageQueues
 from .strands import Delivery, Resume, Strands, waited_for
@@ -79,14 +80,16 @@ class Scheduler:
         stages: Sequence[Stage],
         intake: Intake,
         resources: Needs = (),
+        room: Room | None = None,
     ) -> None:
-        """`resources` are how many units there are of what stages need, where that is said."""
+        """`resources` are how many units there are of what stages need, where that is said; `room`
+        is shared with those who run requests elsewhere."""
         self.in_flight = 0
         self._stages = len(stages)
         self._over: deque[End] = deque()
         self._pipelines = pipelines
         self._levels: list[dict[int, int]] = [{} for _ in pipelines]
-        self._foresight = Foresight(len(pipelines), intake)
+        self._foresight = Foresight(len(pipelines), intake, room or Room(intake.bytes_in_flight))
         waited = {one.index for one in stages if one.policy and one.policy.batching.wait > 0}
         found = [reaches(pipeline.plan.body) for pipeline in pipelines]
         # where nobody ever waits for company, nobody is counted
@@ -162,7 +165,6 @@ class Scheduler:
         pipeline, level = task.pipeline, task.level
         levels = self._levels[pipeline.index]
         levels[level] = levels.get(level, 0) + 1
-        self._foresight.take_in(task)
         if pipeline.plan.stream:
             self._streams.add(task)
         if task.deadline is not None:

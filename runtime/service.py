@@ -231,6 +231,7 @@ def _begin(chosen: Served, request: Request) -> Mapping[str, Item] | Future[Resp
             request.sequence,
             request,
             request.priority,
+            bounded=True,
         )
     return engine.submit(request)
 

@@ -99,7 +99,16 @@ class Submissions:
         """Answer in this thread; raises RequestError."""
         try:
             pending.give(
-                self._calls.run(pipeline, inputs, outputs, deadline, None, request, priority)
+                self._calls.run(
+                    pipeline,
+                    inputs,
+                    outputs,
+                    deadline,
+                    None,
+                    request,
+                    priority,
+                    bounded=True,
+                )
             )
         except (RequestError, EngineClosed):
             raise

@@ -92,6 +92,7 @@ class Observer:
                 request.sequence,
                 request,
                 request.priority,
+                bounded=True,
             )
         return engine.dispatch(
             prepared,

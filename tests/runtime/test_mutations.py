@@ -304,9 +304,9 @@ SCHEDULED = (
     ),
     Mutation(
         "bytes in flight may be one more than all",
-        "runtime/admission.py",
-        "self.held + size <= self._bound",
-        "self.held + size <= self._bound + 1",
+        "runtime/room.py",
+        "self.held + size > self._bound",
+        "self.held + size > self._bound + 1",
         ADMISSION,
         "exactly",
     ),
