@@ -86,7 +86,8 @@ def test_two_packages_of_one_runtime_are_refused() -> None:
 
 def test_every_code_has_a_page_and_every_page_a_code() -> None:
     used = {value for value in vars(load_error).values() if str(value).startswith("HR5")}
-    assert sorted(used) == [code for code in codes() if "HR501" <= code <= "HR510"]
+    others = ("HR511", "HR512", "HR513")  # of calls and of tests
+    assert sorted(used) == [one for one in codes() if one.startswith("HR5") and one not in others]
     assert all(page(code).title for code in used)
 
 
