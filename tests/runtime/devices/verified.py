@@ -66,7 +66,7 @@ FEATURES: Sequence[Feature] = (
     Feature(
         "memory that device and host share, mapped",
         f"{DEVICES}/test_conformance.py::test_everything_is_counted_and_given_back",
-        f"{DEVICES}/test_gpu.py::test_cupy_wraps_captures_and_pins_memory_as_it_is_asked_to",
+        f"{DEVICES}/test_gpu.py::test_cupy_takes_what_it_is_given",
         section="suite",
     ),
     Feature(
@@ -77,16 +77,12 @@ FEATURES: Sequence[Feature] = (
     ),
     Feature(
         "DLPack in and out, in the order of streams",
-        signatures=(
-            f"{DEVICES}/test_gpu.py::test_cupy_wraps_captures_and_pins_memory_as_it_is_asked_to"
-        ),
+        signatures=(f"{DEVICES}/test_gpu.py::test_cupy_takes_what_it_is_given"),
         section="suite",
     ),
     Feature(
         "CUDA graphs of what a stage asks for",
-        signatures=(
-            f"{DEVICES}/test_gpu.py::test_cupy_wraps_captures_and_pins_memory_as_it_is_asked_to"
-        ),
+        signatures=(f"{DEVICES}/test_gpu.py::test_cupy_takes_what_it_is_given"),
         section="graphs",
     ),
     Feature("memory given to another process", section="shared_memory"),
