@@ -227,7 +227,8 @@ def keeps_inside(pipeline: PipelinePlan) -> bool:
     """Whether functions or models may keep something of a sequence themselves: they are told of it,
     or find it in a row of its own, or else nothing would be kept at all."""
     slots = pipeline.sequencing is not None and pipeline.sequencing.slots is not None
-    return bool(pipeline.controls) or slots or not pipeline.states
+    alone = pipeline.idle is not None and not pipeline.states
+    return bool(pipeline.controls) or slots or alone
 
 
 def places_of(pipeline: PipelinePlan, most: int) -> Places:
