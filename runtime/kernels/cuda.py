@@ -6,6 +6,7 @@ could not build for another GPU.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,14 +31,14 @@ class CudaKernel:
         """Raises LoadError where there is no code for the device, and none can be made."""
         self._device = device
         with device.current():
-            # Any: CuPy is optional
-            cupy: Any = __import__("cupy")
+            cupy: Any = import_module("cupy")  # Any: CuPy is optional; the device has it
             architecture = f"sm_{device.cuda.Device(device.index).compute_capability}"
             cuda = int(device.cuda.runtime.runtimeGetVersion()) // 1000
             with _code(kernel, architecture, cuda, folder) as path:
-                self._module: Any = cupy.RawModule(path=str(path))  # Any: likewise
-                for entry in kernel.entries:  # loads it, while the file is there
-                    self._module.get_function(entry)
+                module = cupy.RawModule(path=str(path))
+                self._functions = {one: module.get_function(one) for one in kernel.entries}
+                for function in self._functions.values():
+                    function.compile()  # loads it, while the file is there
 
     def start(self, launch: Launch, addresses: Sequence[int], stream: Stream) -> None:
         """Ask for a run over arrays at these addresses, in the order of a stream."""
@@ -46,7 +47,7 @@ class CudaKernel:
         blocks = min(-(-launch.count // _BLOCK), _MOST_BLOCKS)
         arguments = tuple(np.int64(one) for one in (*addresses, *launch.numbers))
         with self._device.current(), self._current(stream):
-            self._module.get_function(launch.entry)((blocks,), (_BLOCK,), arguments)
+            self._functions[launch.entry]((blocks,), (_BLOCK,), arguments)
 
     def _current(self, stream: Any) -> Any:  # Any: CuPy is optional
         """Return a context in which what is started is in the order of a stream."""

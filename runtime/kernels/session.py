@@ -26,12 +26,12 @@ class HostSession:
     def __init__(self, kernel: Kernel, names: Sequence[str], folder: Path | None = None) -> None:
         self._kernel, self._names = kernel, names
         self._host = HostKernel(kernel, folder)
-        self._dtypes = [to_numpy(dtype) for dtype in kernel.outputs]
+        self.dtypes = [to_numpy(dtype) for dtype in kernel.outputs]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         arrays = [_walkable(feeds[name]) for name in self._names]
         launch = _planned(self._kernel, [_layout(one) for one in arrays])
-        results: list[Array] = [np.empty(launch.shape, dtype) for dtype in self._dtypes]
+        results: list[Array] = [np.empty(launch.shape, dtype) for dtype in self.dtypes]
         given = [arrays[walk.input] for walk in self._kernel.walks]
         self._host.start(launch, [one.ctypes.data for one in (*given, *results)])
         return results
@@ -53,7 +53,7 @@ class ResidentSession:
         self._kernel, self._names, self._device = kernel, names, device
         self._gpu = CudaKernel(kernel, device, folder) if isinstance(device, GpuDevice) else None
         self._host = None if isinstance(device, GpuDevice) else HostKernel(kernel, folder)
-        self._dtypes = [to_numpy(dtype) for dtype in kernel.outputs]
+        self.dtypes = [to_numpy(dtype) for dtype in kernel.outputs]
         self._launch = lru_cache(maxsize=64)(self._plan)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
@@ -76,7 +76,7 @@ class ResidentSession:
         for shape, _ in results:
             if shape is not None and shape != launch.shape:
                 raise StageError(f"results are {list(shape)}, and its inputs give {launch.shape}")
-        made = [self._device.allocate(launch.shape, dtype, stage, stream) for dtype in self._dtypes]
+        made = [self._device.allocate(launch.shape, dtype, stage, stream) for dtype in self.dtypes]
         if launch.count:
             given = [views[walk.input] for walk in self._kernel.walks]
             addresses = [self._device.address(view) for view in (*given, *made)]
