@@ -5,22 +5,25 @@
               one for what that doubts
     glue      Python, ONNX, Python           Triton: an ensemble of three models
 
-Ours is `headrace run` with its default flags, and for gRPC with the native carrier too. Triton is
-that of nvidia-pytriton, which has the Python backend alone: there a Python model runs ONNX models,
-which takes the requests that meet as one batch. Its models batch as they come; its BLS model has
-four instances, for it only waits. Both have the same arithmetic, and answer the same before they
-are timed, in turns.
+Ours is `headrace run` with its default flags, and for gRPC with the native carrier too; and, for
+who moves nothing over, Triton's own repository served by `headrace run --model-repository`. Triton
+is that of nvidia-pytriton, which has the Python backend alone: there a Python model runs ONNX
+models, which takes the requests that meet as one batch. Its models batch as they come; its BLS
+model has four instances, for it only waits. Both have the same arithmetic, and answer the same
+before they are timed, in turns.
 
-Fails where ours has less than twice the requests a second, or alone a longer median; of gRPC the
-native carrier is held to that, and the default one stands beside it.
+Fails where pipelines of ours have less than twice the requests a second, or alone a longer median;
+of gRPC the native carrier is held to that, and the default one stands beside it. The repository is
+not held to it: its models are processes of their own in both.
 """
 
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -30,8 +33,8 @@ from harness import keep, options
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from wire_calls import grpc_infer, http_infer
 from wire_models import Asked
-from wire_peers import HERE, NATIVE, Missing, native, ours, tritonserver
-from wire_process import Server
+from wire_peers import HERE, NATIVE, Missing, native, ours, told_by, tritonserver
+from wire_process import Server, started
 from wire_throughput import Figure, Subject, measure, table
 
 WIDTH, SIDE, CLASSES, POINTS = 64, 32, 10, 8
@@ -215,6 +218,19 @@ def asked(folder: Path) -> list[Asked]:
         ]
 
 
+@contextmanager
+def repository(served: Path, folder: Path, *flags: str) -> Generator[Server, None, None]:
+    """Serve Triton's repository with ours, as it is."""
+    command = [sys.executable, "-m", "headrace.cli", "run", "--model-repository", str(served)]
+    command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *flags]
+    with started(command, folder / f"repository{len(flags)}.log") as process:
+        http = told_by(process, r"http://(127\.0\.0\.1:\d+)")
+        grpc = told_by(process, r"grpc://(127\.0\.0\.1:\d+)")
+        name = "repository, native" if flags else "repository"
+        address = None if flags else http
+        yield Server(name, version("headrace"), process.pid, address, grpc)
+
+
 def subjects(requests: Sequence[Asked], servers: Sequence[Server]) -> list[Subject]:
     found: list[Subject] = []
     for request in requests:
@@ -251,11 +267,14 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="headrace-triton-"))
     write_pipes(folder)
     with ExitStack() as stack:
+        served = write_repository(folder)
         try:
-            peer = stack.enter_context(tritonserver(write_repository(folder), folder))
+            peer = stack.enter_context(tritonserver(served, folder))
         except Missing as missing:
             sys.exit(f"Triton is left out: {missing}")
         mine = [stack.enter_context(serve(folder)) for serve in (ours, native)]
+        for flags in ((), ("--grpc-carrier", "pygrpc-native")):
+            mine.append(stack.enter_context(repository(served, folder, *flags)))
         servers = [*mine, peer]
         by_name = {server.name: server for server in servers}
         figures = [

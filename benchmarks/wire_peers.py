@@ -46,12 +46,13 @@ def ours(folder: Path, *flags: str) -> Generator[Server, None, None]:
     command = [sys.executable, "-m", "headrace.cli", "run", folder / "wire.pipe"]
     command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *flags]
     with started(command, folder / f"headrace{len(flags)}.log") as process:
-        http = _told(process, r"http://(127\.0\.0\.1:\d+)")
-        grpc = _told(process, r"grpc://(127\.0\.0\.1:\d+)")
+        http = told_by(process, r"http://(127\.0\.0\.1:\d+)")
+        grpc = told_by(process, r"grpc://(127\.0\.0\.1:\d+)")
         yield Server("headrace", version("headrace"), process.pid, http, grpc)
 
 
-def _told(process: subprocess.Popen[str], pattern: str) -> str:
+def told_by(process: subprocess.Popen[str], pattern: str) -> str:
+    """Return what a server says of itself when it is ready."""
     assert process.stdout is not None
     for line in process.stdout:
         if found := re.search(pattern, line):
