@@ -121,8 +121,8 @@ def test_the_cupy_that_is_here_says_what_is_kept_of_its_version(cupy: Any) -> No
         pytest.skip(f"nothing is kept of CuPy {cupy.__version__}")
     assert said(cupy) == kept()[cupy.__version__]
     failed: Any = cupy.cuda.runtime.CUDARuntimeError(2)  # Any: CuPy is optional
-    assert isinstance(failed, RuntimeError)
     assert failed.status == 2
+    assert isinstance(failed, RuntimeError)
     ways = ("memcpyHostToDevice", "memcpyDeviceToHost", "memcpyDeviceToDevice")
     assert [getattr(cupy.cuda.runtime, way) for way in ways] == [1, 2, 3]
 
