@@ -1,6 +1,7 @@
 """A repository that is imported: sources that check, keep their form, pass their tests, answer."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,19 @@ import pytest
 import headrace
 from headrace.cli.command import Exit
 from headrace.cli.main import main
+from headrace.runtime.engine import EngineConfig
+from headrace.runtime.repository.policy import All
+from headrace.runtime.repository.repository import Repository
+from headrace.runtime.server import serve
+from headrace.runtime.server_config import ServerConfig
+from headrace.triton.config import Message
+from headrace.triton.importing import write as write_app
+from headrace.triton.own_completion import OwnCompletions
+from headrace.triton.repository import read
+from headrace.triton.serving import Options, subjects_of
+from tests.triton.comparing import ask, question
+from tests.triton.corpus import CASES, Case
+from tests.triton.test_run import following
 from tests.triton.writing import ensemble, put, unary
 
 ROWS = np.array([[1, -2], [3, -4]], np.float32)
@@ -78,3 +92,41 @@ def test_what_is_wrong_is_told_and_nothing_written(
     assert main(words) == Exit.MISTAKES
     assert "HR650" in capsys.readouterr().err
     assert not (tmp_path / "app").exists()
+
+
+SERVED = [case for case in CASES if not case.refused and not case.unserved and case.answers]
+
+
+def request(config: Message) -> dict[str, Any]:  # Any: JSON
+    """Return a question to a model; of a sequence its first, of one row."""
+    body = question(config)
+    if config.HasField("sequence_batching"):
+        body["parameters"] = {"sequence_id": 1, "sequence_start": True}
+        for one in body["inputs"] if config.max_batch_size > 1 else ():
+            one["shape"][0], one["data"] = 1, one["data"][: len(one["data"]) // 2]
+    return body
+
+
+@pytest.mark.exhaustive  # a process for each Python model, twice
+@pytest.mark.parametrize("case", SERVED, ids=lambda case: case.title)
+def test_what_is_imported_answers_as_the_repository(case: Case, tmp_path: Path) -> None:
+    repository = read(case.write(tmp_path / "models"))
+    imported = write_app(repository, tmp_path / "app", Options())
+    assert not imported.mistakes
+    app = Repository(EngineConfig(workers=2), policies={"": All()})
+    for source in imported.sources:
+        alone = source.parent == tmp_path / "app"
+        name, version = (source.stem, 1) if alone else (source.parts[-3], int(source.parts[-2]))
+        app.load(name, headrace.compile(source).plan, version)
+    config = ServerConfig(http_port=0, grpc_port=None, metrics_port=None)
+    with following(tmp_path / "models") as (follower, http, _), serve(app, config) as server:
+        assert not follower.failures
+        for subject in subjects_of(repository, Options(), OwnCompletions()):
+            if subject.config.model_transaction_policy.decoupled:
+                continue
+            path, body = f"models/{subject.name}/infer", request(subject.config)
+            theirs = ask(f"http://{http}", path, body)
+            ours = ask(f"http://{server.addresses.http}", path, body)
+            assert (ours[0], ours[1].get("outputs")) == (theirs[0], theirs[1].get("outputs"))
+            assert ours[0] == 200 or ours[1]["error"]
+    app.close()

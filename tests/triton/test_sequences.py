@@ -2,6 +2,7 @@
 
 import queue
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import tritonclient.grpc as grpc_client
 from numpy.typing import NDArray
 
 from tests.triton.test_run import following
-from tests.triton.writing import put
+from tests.triton.writing import STRING, put, save, tensor
 
 pytestmark = pytest.mark.slow  # each model is a process
 
@@ -190,6 +191,31 @@ def test_what_a_model_keeps_of_a_sequence_is_there_at_the_next_request(
     assert sums == {7: 24, 8: 27, 9: 30}
     last = client.infer(model, x(1), sequence_id=5, sequence_start=True, sequence_end=True)
     assert last.as_numpy("ALIVE").item() == 1  # and nobody else: no row stands for a sequence
+
+
+def test_ids_of_sequences_may_be_texts(tmp_path: Path) -> None:
+    save(
+        tmp_path / "who/1/model.onnx",
+        [("Identity", ["ID"], ["WHO"]), ("Identity", ["X"], ["Y"])],
+        [tensor("X", ["N", 1]), tensor("ID", ["N", 1], STRING)],
+        [tensor("WHO", ["N", 1], STRING), tensor("Y", ["N", 1])],
+    )
+    put(
+        tmp_path / "who/config.pbtxt",
+        """
+max_batch_size: 4
+input { name: "X" data_type: TYPE_FP32 dims: [ 1 ] }
+output { name: "WHO" data_type: TYPE_STRING dims: [ 1 ] }
+sequence_batching { control_input { name: "ID"
+    control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } } }
+""",
+    )
+    with following(tmp_path) as (follower, _, grpc):
+        assert not follower.failures, follower.failures
+        with grpc_client.InferenceServerClient(grpc) as client:
+            for key in ("left", "right"):
+                answer = client.infer("who", x(1), sequence_id=key, sequence_start=True)
+                assert answer.as_numpy("WHO").item() == key.encode()
 
 
 def test_each_request_of_a_sequence_may_be_answered_often(client: Any) -> None:

@@ -70,6 +70,8 @@ def told(control: Control, *, alone: bool = False) -> str:
     element, said = control.tensor.dtype, f"sequence.{control.kind}"
     said = _ALONE[control.kind] if alone else said
     false, true = control.values
+    if element == "string" and control.tensor.dims:
+        return f"reshape({said}, [{', '.join('1' for _ in control.tensor.dims)}])"
     if control.kind in ("number", "id"):
         plain = alone or element in ("u64", "string")
         value = said if plain else f"cast({said}, {element})"
