@@ -108,6 +108,8 @@ class OnnxSession:
         self, inputs: Mapping[str, View], outputs: Sequence[View], number: int
     ) -> Callable[[], None]:
         """Return the run that reads and writes these places, as the graph of a number."""
+        if self._session is None:
+            _closed(inputs)
         binding, device = self._session.io_binding(), cast("ResidentDevice", self._device)
         for name, view in inputs.items():
             self._bind(binding.bind_input, name, view, device)
