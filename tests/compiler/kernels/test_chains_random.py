@@ -1,5 +1,6 @@
 """Random chains over arrays that lie in any way give the bits that their references give."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,22 @@ SIZES = st.sampled_from([1, 2, 3, 5, 33])
 LITERALS = (0.5, -3.0, 7, 1)
 
 
+@dataclass(frozen=True, repr=False)
+class Drawn:
+    """A graph, its results, and three rows of each input."""
+
+    maker: Maker
+    outputs: list[Value]
+    inputs: list[Array]
+
+    def __repr__(self) -> str:
+        given = [f"{one.dtype}{list(one.shape)} by {one.strides}" for one in self.inputs]
+        stages = [f"{n.stage} -> {n.outputs[0].type}" for n in self.maker.nodes if n.inputs]
+        return f"{', '.join(given)}: {', '.join(stages)}"
+
+
 @st.composite
-def chains(draw: st.DrawFn) -> tuple[Maker, list[Value], list[Array]]:
+def chains(draw: st.DrawFn) -> Drawn:
     """Draw a graph of some twenty ops, its results of one shape, and three rows of inputs."""
     maker, random = Maker(), np.random.default_rng(draw(st.integers(0, 2**32)))
     shape = tuple(draw(st.lists(SIZES, max_size=3)))
@@ -62,7 +77,7 @@ def chains(draw: st.DrawFn) -> tuple[Maker, list[Value], list[Array]]:
         if made is not None:
             values.append(made)
     full = [one for one in values[len(inputs) :] if one.type.dims == shape]  # type: ignore[union-attr]
-    return maker, full or [maker.op("core.cast", values[0], DType.F64)], inputs
+    return Drawn(maker, full or [maker.op("core.cast", values[0], DType.F64)], inputs)
 
 
 def _step(draw: st.DrawFn, maker: Maker, values: list[Value]) -> Value | None:
@@ -128,15 +143,15 @@ def _laid_out(draw: st.DrawFn, rows: Array) -> Array:
 @TRIES
 @given(drawn=chains())
 @pytest.mark.slow
-def test_random_chains(drawn: tuple[Maker, list[Value], list[Array]], tmp_path: Path) -> None:
-    maker, outputs, inputs = drawn
+def test_random_chains(drawn: Drawn, tmp_path: Path) -> None:
+    maker, outputs, inputs = drawn.maker, drawn.outputs, drawn.inputs
     kernel = kernel_of(maker, *outputs)
     names = [value.name for value in maker.params]
     found = HostSession(kernel, names, tmp_path).run(dict(zip(names, inputs, strict=True)))
     for row in range(3):
         wanted = referred(maker, [array[row] for array in inputs])
         for value, one in zip(outputs, found, strict=True):
-            assert same_bits(np.broadcast_to(wanted[value], one[row].shape), one[row])
+            assert same_bits(np.broadcast_to(wanted[value], one[row].shape), one[row]), value
 
 
 FOLDS = [
