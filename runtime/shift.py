@@ -41,6 +41,7 @@ class Shift:
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._empty = threading.Condition(self._lock)
+        self._awaited = 0  # how many wait for that
         self._places = Places(count)
         self._watched: float | None = None
         self._stopping = False
@@ -51,7 +52,7 @@ class Shift:
             clock,
             self._end,
             self._work.notify,
-            self._empty.notify_all,
+            self._tell_empty,
         )
         self._threads: list[threading.Thread] = []
         with self._lock:
@@ -113,7 +114,7 @@ class Shift:
                 if kept:
                     places.rest()
                 if places.empty:
-                    self._empty.notify_all()
+                    self._tell_empty()
                 if places.parked >= 2 * places.count:
                     self._threads.remove(threading.current_thread())
                     places.leave()
@@ -145,6 +146,8 @@ class Shift:
 
     def _wake_another(self, now: float) -> None:
         """Let an idle worker look, when there is work for it or a batch due before it wakes."""
+        if not self._scheduler.in_flight:
+            return
         due = self._scheduler.next_due(now)
         sooner = due is not None and (self._watched is None or due < self._watched)
         if sooner or self._scheduler.has_job(now):
@@ -209,10 +212,24 @@ class Shift:
         """Note that so many callers have their answers. The lock is held."""
         self._scheduler.in_flight -= count
         if self._scheduler.in_flight == 0:
-            self._empty.notify_all()
+            self._tell_empty()
 
     def _fail_waiting(self) -> None:
         with self._lock:
             waiting = self._scheduler.tasks()
         for task in waiting:
             self._end(task, Fault(Code.UNAVAILABLE, "the engine was closed"))
+
+    def _tell_empty(self) -> None:
+        """Let those look who wait until nobody is at anything. The lock is held."""
+        if self._awaited:
+            self._empty.notify_all()
+
+    def _await(self, over: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until something is over; False when `timeout` seconds were not enough. The lock is
+        held."""
+        self._awaited += 1
+        try:
+            return self._empty.wait_for(over, timeout)
+        finally:
+            self._awaited -= 1

@@ -123,7 +123,7 @@ class Workers(Shift):
                 self._answered(answered)
                 self._places.give_back(before)
                 if self._places.empty or self._stopping:
-                    self._empty.notify_all()
+                    self._tell_empty()
                 self._wake_another(self._clock())
 
     def step_aside(self) -> None:
@@ -177,13 +177,13 @@ class Workers(Shift):
     def drain(self, timeout: float | None) -> bool:
         """Wait until every request is answered; False when `timeout` seconds were not enough."""
         with self._lock:
-            return self._empty.wait_for(lambda: self._scheduler.in_flight == 0, timeout)
+            return self._await(lambda: self._scheduler.in_flight == 0, timeout)
 
     def settle(self, timeout: float | None) -> bool:
         """Wait until every request is answered and no thread here holds on to anyone's values;
         False when `timeout` seconds were not enough."""
         with self._lock:
-            return self._empty.wait_for(self._holds_nothing, timeout)
+            return self._await(self._holds_nothing, timeout)
 
     def _holds_nothing(self) -> bool:
         all_wait = self._places.empty and self._limits.idle
@@ -197,7 +197,7 @@ class Workers(Shift):
             self._limits.stop()
         self._fail_waiting()
         with self._lock:
-            self._empty.wait_for(lambda: not self._places.lent)
+            self._await(lambda: not self._places.lent)
             threads = list(self._threads)
         self._fail_waiting()
         for thread in threads:
