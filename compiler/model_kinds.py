@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from .plan import BACKENDS
+from .plan import BACKENDS, ENGINES, PROVIDED
 
 PARTS: Final = ("open", "next")
 """Of a model that answers any number of times: what begins, and what gives the next answer."""
@@ -47,7 +47,7 @@ class Kind:
 ONNX: Final = "onnx"
 UNSERVED: Final = ("tensorrt",)
 _BUILT_IN: Final = {
-    ONNX: Kind(Form.PATH, (ONNX, "openvino", "tensorrt", "tensorrt_rtx")),
+    ONNX: Kind(Form.PATH, (ONNX, *PROVIDED, *ENGINES, "openvino")),
     "openvino": Kind(Form.PATH, ("openvino",)),
     "torch": Kind(Form.PATH, ("torch",)),
     "tensorflow": Kind(Form.PATH, ("tensorflow",)),

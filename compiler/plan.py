@@ -27,7 +27,10 @@ BACKENDS: Final = "headrace.backends"
 ENGINES: Final = ("tensorrt", "tensorrt_rtx")
 """Backends that build an engine of a model, for sizes that they are told of."""
 
-ON_DEVICES: Final = ("onnx", *ENGINES, "kernel")
+PROVIDED: Final = ("onnx_tensorrt", "onnx_tensorrt_rtx")
+"""Backends that are ONNX Runtime with a provider that builds engines as sizes come."""
+
+ON_DEVICES: Final = ("onnx", *PROVIDED, *ENGINES, "kernel")
 """Backends whose stages take and give values in a device's memory."""
 
 
@@ -282,12 +285,13 @@ class EmitStep:
 
 @dataclass(frozen=True, slots=True)
 class TransferStep:
-    """Copy a slot's values to a device's memory ("cpu", "sim", "gpu:0")."""
+    """Copy a slot's values to a device's memory ("cpu", "sim", "gpu:0"), mostly from `origin`."""
 
     source: int
     target: int
     device: str
     place: Place
+    origin: str = "cpu"  # nothing runs by it
 
 
 @dataclass(frozen=True, slots=True)

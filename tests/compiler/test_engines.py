@@ -20,6 +20,8 @@ from headrace.compiler.policies import EngineBuild, SizeRange
 from headrace.dsl.diagnostic import CompileError
 from headrace.dsl.source import Source
 from headrace.dsl.types import Dim, DimArith, DimVar
+from headrace.runtime.load import Stages
+from headrace.runtime.load_error import LoadError
 
 FLOAT, TEXT, BYTES = TensorProto.FLOAT, TensorProto.STRING, TensorProto.UINT8
 
@@ -193,6 +195,16 @@ def test_what_tensorrt_does_not_take_stays_on_onnx_runtime_and_explain_says_why(
     assert (segment.backend, segment.ranges) == ("onnx", ())
     assert reason in dict(plan.explanation)["plan"]
     assert f"`{model}` stays on ONNX Runtime" in why_not(plan, "choose_backends")
+
+
+@pytest.mark.parametrize("backend", ["onnx_tensorrt", "onnx_tensorrt_rtx"])
+def test_onnx_runtimes_own_provider_is_told_of_no_sizes(backend: str, folder: Path) -> None:
+    plan = compiled(folder, IMAGE, "a(x)", f"a {{ device = gpu(0), backend = {backend} }}")
+    segment = model_of(plan)
+    assert (segment.backend, segment.home, segment.ranges) == (backend, "gpu:0", ())
+    with pytest.raises(LoadError) as caught:
+        Stages(plan)
+    assert caught.value.code in ("HR501", "HR502")
 
 
 def test_what_only_full_tensorrt_takes_is_given_to_it(folder: Path) -> None:

@@ -89,6 +89,20 @@ def test_what_a_server_adds_to_a_configuration_is_no_queue(tmp_path: Path) -> No
     assert "schedule" not in text(tmp_path, "m")
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "backend"),
+    [("gpu", "tensorrt", "onnx_tensorrt"), ("cpu", "openvino", "openvino")],
+)
+def test_an_accelerator_is_what_onnx_runtime_provides_there(
+    kind: str, name: str, backend: str, tmp_path: Path
+) -> None:
+    unary(tmp_path / "m/1/model.onnx", "Neg", "x", "y")
+    asked = f'{kind}_execution_accelerator {{ name: "{name}" }}'
+    config = f"optimization {{ execution_accelerators {{ {asked} }} }}"
+    put(tmp_path / "m/config.pbtxt", config)
+    assert f"backend = {backend}\n" in text(tmp_path, "m").replace(" }", "\n")
+
+
 def test_values_have_the_shape_that_the_model_wants(tmp_path: Path) -> None:
     save(
         tmp_path / "m/1/model.onnx",

@@ -232,7 +232,7 @@ def _policy(queue: Queueing) -> Json:
 
 def _accelerators(segment: ModelSegment) -> Json:
     match segment.backend:
-        case "tensorrt" | "tensorrt_rtx":
+        case "tensorrt" | "tensorrt_rtx" | "onnx_tensorrt" | "onnx_tensorrt_rtx":
             return {"gpu_execution_accelerator": [{"name": "tensorrt"}]}
         case "openvino":
             return {"cpu_execution_accelerator": [{"name": "openvino"}]}

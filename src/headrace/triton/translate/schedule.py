@@ -1,12 +1,15 @@
 """What a configuration says of how a model runs, as settings of a stage and of a pipeline."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from ..complete import PYTHON
 from ..config import Message
 
 _CPU, _GPU = "KIND_CPU", "KIND_GPU"
 THREADS = "intra_op_thread_count"
+_PROVIDERS: Final = {"openvino": "openvino", "tensorrt": "onnx_tensorrt"}
+"""What runs a model with an accelerator of Triton's: these are ONNX Runtime's providers there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,7 @@ def _accelerator(config: Message) -> list[str]:
     accelerators = config.optimization.execution_accelerators
     names = [one.name for one in accelerators.cpu_execution_accelerator]
     names += [one.name for one in accelerators.gpu_execution_accelerator]
-    return [f"backend = {name}" for name in names if name in ("openvino", "tensorrt")]
+    return [f"backend = {_PROVIDERS[name]}" for name in names if name in _PROVIDERS]
 
 
 def _resources(config: Message) -> list[str]:
