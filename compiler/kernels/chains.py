@@ -19,6 +19,8 @@ LARGEST_FOLD: Final = 4096
 """Elements that one thread reduces; more are for a kernel of many threads a result."""
 MOST_ARRAYS: Final = 32
 """Inputs and results of a kernel: CUDA has room for some 500 numbers that tell of them."""
+MOST_OPS: Final = 64
+"""A longer chain is several kernels, so that compilers and registers keep up."""
 _MOST_AXES: Final = 8
 
 
@@ -68,12 +70,16 @@ class Chains:
 
     def _comes_back(self, chain: Chain) -> bool:
         """Whether something else has to run between the ops of a chain."""
-        members = set(chain.nodes)
+        members, order = set(chain.nodes), self._uses.order
+        last = max(map(order.__getitem__, members))
         seen = {after for node in members for after in self._next[node]} - members
         waiting = list(seen)
         while waiting:
             node = waiting.pop()
             with_it = self._chain[node].nodes if node in self._chain else (node,)
+            seen.update(with_it)
+            if order[node] > last:  # it stands behind all that is in any chain yet
+                continue
             for after in (after for one in with_it for after in self._next[one]):
                 if after in members:
                     return True
@@ -104,6 +110,8 @@ class Chains:
     def _fits(self, chain: Chain) -> bool:
         """Whether ops that each have a kernel may share one."""
         if not chain.outputs or len(chain.inputs) + len(chain.outputs) > MOST_ARRAYS:
+            return False
+        if len(chain.nodes) > MOST_OPS:
             return False
         dims = tensor_of(chain.outputs[0]).dims
         if any(tensor_of(value).dims != dims for value in chain.outputs):

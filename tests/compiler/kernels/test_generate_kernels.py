@@ -10,6 +10,7 @@ from headrace.compiler.explain_graph import explain_graph
 from headrace.compiler.graph import Graph, If, ModelCall, Settings, StageSettings, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.kernel_file import read
+from headrace.compiler.kernels.chains import MOST_OPS
 from headrace.compiler.optimize import optimize
 from headrace.compiler.passes.generate_kernels import PASS
 from headrace.compiler.rewrite import walk
@@ -118,6 +119,12 @@ def test_values_of_other_shapes_are_kernels_of_their_own(maker: Maker) -> None:
     spread = maker.op("math.add", x, least)
     found = kernels(maker.graph(maker.call("b", spread)))
     assert found == [("core.min", "math.neg"), ("math.add",)]
+
+
+def test_a_long_chain_is_several_kernels_on_the_device(maker: Maker) -> None:
+    x = maker.call("a", maker.param("x", ROW))
+    graph = maker.graph(maker.call("b", chain(maker, x, *["neg"] * (MOST_OPS + 3))))
+    assert list(map(len, kernels(graph))) == [MOST_OPS, 3]
 
 
 def test_an_arm_is_looked_at_by_itself(maker: Maker) -> None:
