@@ -237,7 +237,9 @@ class _Back:
         if schedule is not None:
             check_engines(schedule, graph, optimized.graph)
         planned = plan_pipeline(optimized.graph, self.segments, self.directory)
-        self._explain(LAST, explain_plan(optimized.graph, memory, self.directory, self.target), lane)
+        self._explain(
+            LAST, explain_plan(optimized.graph, memory, self.directory, self.target), lane
+        )
         return _LaidOut(optimized, planned, memory, (*declined, *planned.declined))
 
     def finish(self) -> Plan:

@@ -89,7 +89,7 @@ def explain_plan(
     """Return the last text of a pipeline: its placed graph, how it is served, a line that sums it
     up, how its deadline divides where it was measured, and what it was compiled for."""
     mapped = target is not None and target.unified
-    copies = copies_text(copies_of(graph.body), mapped=mapped)
+    copies = copies_text(crossings_of(graph.body), mapped=mapped)
     parts = [f"segments {len(_segments(graph.body))}", copies]
     parts += [
         f"peak {peak_text(one, alone=len(memory) == 1)}"
@@ -121,13 +121,18 @@ def _served(settings: Settings) -> Iterable[str]:
     yield BY_DEFAULT
 
 
-def copies_of(region: Region) -> Iterable[str]:
-    """Yield the device that each copy goes to, those of inner regions included."""
+def crossings_of(region: Region) -> Iterable[tuple[str, str]]:
+    """Yield where each copy comes from and goes to, those of inner regions included."""
     for node in region.nodes:
         if isinstance(node.kind, Transfer):
-            yield node.kind.device
+            yield node.kind.origin, node.kind.device
         for inner in node.regions:
-            yield from copies_of(inner)
+            yield from crossings_of(inner)
+
+
+def copies_of(region: Region) -> Iterable[str]:
+    """Yield the device that each copy goes to, those of inner regions included."""
+    return (device for _, device in crossings_of(region))
 
 
 def _segments(region: Region) -> set[tuple[Kind, str]]:

@@ -19,7 +19,7 @@ from difflib import unified_diff
 from .explain import explain
 from .plan import ModelSegment, OpSegment, PipelinePlan, Plan, Segment
 from .plan_text import copies_text, peak_text
-from .plan_walk import copies_of, segments_of
+from .plan_walk import crossings_of, segments_of
 from .policy_text import describe_batching, describe_segment
 
 INDENT = "    "
@@ -108,5 +108,5 @@ def _peaks(plan: Plan, other: Plan, pipeline: str) -> Iterable[str]:
 
 
 def _copies(pipeline: PipelinePlan) -> str:
-    copies = copies_of(pipeline.body)
+    copies = crossings_of(pipeline.body)
     return copies_text(copies).removeprefix("copies ") if copies else "none"

@@ -119,9 +119,11 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A copy to another device's memory; inserted by placement only."""
+    """A copy to another device's memory; inserted by placement only. `origin` is where it comes
+    from, for those who read: a copy is the same from wherever."""
 
     device: str
+    origin: str = field(default="cpu", compare=False)
 
 
 Kind: TypeAlias = (

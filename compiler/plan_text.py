@@ -34,16 +34,24 @@ def literal_text(literal: "Literal | np.generic", type: Type | None = None) -> s
             return f"<{type}>" if type is not None else "<...>"
 
 
-def copies_text(devices: Iterable[str], *, mapped: bool = False) -> str:
-    """Return how many copies go to these devices, as `copies 1 in, 1 out`; `mapped` says that what
-    goes in is written where the device reads it."""
-    copies = Counter(devices)
-    into = sum(count for device, count in copies.items() if device != CPU)
-    if not copies:
+def copies_text(crossings: Iterable[tuple[str, str]], *, mapped: bool = False) -> str:
+    """Return how many copies there are from and to these devices, as `copies 1 in, 1 out`; `mapped`
+    says that what goes in is written where the device reads it."""
+    ways = Counter(map(_way, crossings))
+    if not ways:
         return "no copies"
+    into, out = f"{ways['in']} in", f"{ways['out']} out"
+    between = f"{ways['between']} between, " if ways["between"] else ""
     if mapped:
-        return f"mapped {into} in, copies {copies[CPU]} out"
-    return f"copies {into} in, {copies[CPU]} out"
+        return f"mapped {into}, copies {between}{out}"
+    return f"copies {into}, {between}{out}"
+
+
+def _way(crossing: tuple[str, str]) -> str:
+    origin, device = crossing
+    if device == CPU:
+        return "out"
+    return "in" if origin == CPU else "between"
 
 
 def peak_text(memory: MemoryPlan, *, alone: bool) -> str:

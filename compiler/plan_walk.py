@@ -97,6 +97,12 @@ def copies_of(block: Block) -> list[str]:
     return [step.device for step in steps_of(block) if isinstance(step, TransferStep)]
 
 
+def crossings_of(block: Block) -> list[tuple[str, str]]:
+    """Return of each copy the device that it comes from, and the one that it goes to."""
+    steps = (step for step in steps_of(block) if isinstance(step, TransferStep))
+    return [(step.origin, step.device) for step in steps]
+
+
 def segments_of(block: Block) -> list[int]:
     """Return the numbers of the segments that are called, each once, in the order written."""
     called = (step.segment for step in steps_of(block) if isinstance(step, CallStep))

@@ -192,8 +192,8 @@ class _Planning:
                 return TogetherStep(blocks, outputs, place)
             case Emit():
                 return EmitStep(inputs, place)
-            case Transfer(device=device):
-                return TransferStep(inputs[0], outputs[0], device, place)
+            case Transfer(device=device, origin=origin):
+                return TransferStep(inputs[0], outputs[0], device, place, origin)
             case Constant():
                 raise AssertionError("a literal is no step")
             case _:

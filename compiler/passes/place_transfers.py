@@ -181,14 +181,26 @@ class _Placing:
             for need in self._captured(node):
                 if isinstance(node.kind, For | Loop) or users[need] > 1:
                     needs[need] = None
-            nodes += _copy(needs, copies, node.span)
+            nodes += self._copy(needs, copies, node.span)
             nodes.append(self._node(node, copies))
         for value, needs in results:
-            nodes += _copy(needs, copies, value.span)
+            nodes += self._copy(needs, copies, value.span)
         wanted = tuple(copies[needs[0]] if needs else value for value, needs in results)
         if tuple(nodes) == region.nodes and wanted == region.results:
             return region
         return replace(region, nodes=tuple(nodes), results=wanted)
+
+    def _copy(self, needs: Iterable[Need], copies: dict[Need, Value], span: Span) -> list[Node]:
+        """Return the copies that are not made yet and note them in `copies`."""
+        made: list[Node] = []
+        for value, device in needs:
+            if (value, device) in copies:
+                continue
+            target = Value(value.type, value.name, span)
+            copies[value, device] = target
+            kind = Transfer(device, self.home[value])
+            made.append(Node(kind, (value,), (target,), span, "transfer"))
+        return made
 
     def _node(self, node: Node, copies: dict[Need, Value]) -> Node:
         device = device_of(self.graph, node)
@@ -202,18 +214,6 @@ class _Placing:
         if inputs == node.inputs and regions == node.regions:
             return node
         return replace(node, inputs=inputs, regions=regions)
-
-
-def _copy(needs: Iterable[Need], copies: dict[Need, Value], span: Span) -> list[Node]:
-    """Return the copies that are not made yet and note them in `copies`."""
-    made: list[Node] = []
-    for value, device in needs:
-        if (value, device) in copies:
-            continue
-        target = Value(value.type, value.name, span)
-        copies[value, device] = target
-        made.append(Node(Transfer(device), (value,), (target,), span, "transfer"))
-    return made
 
 
 def _only_device(wants: set[str], type: Type) -> str:

@@ -30,7 +30,7 @@ from ..plan import (
     TryStep,
 )
 from ..plan_text import copies_text, literal_text, peak_text
-from ..plan_walk import copies_of, segments_of
+from ..plan_walk import crossings_of, segments_of
 from ..policy_text import describe_batching, describe_pipeline, describe_segment
 from ..profile import Profile, gain_text, seconds_text
 from .scene import Card, Frame, Item, Look, Scene
@@ -101,7 +101,7 @@ class _Drawing:
         said += describe_pipeline(pipeline.queueing, pipeline.priority, pipeline.sequencing)
         called = (self.plan.segments[one] for one in segments_of(pipeline.body))
         segments = sum(not isinstance(one, OpSegment) for one in called)
-        figures = [f"segments {segments}", copies_text(copies_of(pipeline.body))]
+        figures = [f"segments {segments}", copies_text(crossings_of(pipeline.body))]
         memory = [one for one in self.plan.memory if one.pipeline == pipeline.name]
         figures += [
             f"peak {peak_text(one, alone=len(memory) == 1)}"

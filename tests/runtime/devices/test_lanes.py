@@ -61,7 +61,9 @@ def test_each_device_has_a_lane_and_what_is_on_one_is_one_stage_for_all(tmp_path
         ["sim", "cpu", "cpu"],
         ["sim:1", "sim", "cpu", "cpu"],
     ]
-    assert "-- lane 2 of 2, share 1: m1 on sim:1 --" in explain(plan)
+    first, second = explain(plan).split("-- lane 2 of 2, share 1: m1 on sim:1 --")
+    assert "copies 1 in, 2 out" in first
+    assert "copies 1 in, 1 between, 2 out" in second
     assert plan_file.read(plan_file.to_bytes(plan)) == plan
     first, second = (segments_of(block) for block in step.blocks)
     assert first[0] != second[0]
