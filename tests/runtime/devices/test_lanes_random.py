@@ -54,7 +54,7 @@ def laid_out(graph: Graph) -> Plan:
     return Plan("0", (first,), segments.all, (), (), (), segments.blobs)
 
 
-@settings(TRIES, max_examples=100)
+@settings(TRIES, max_examples=60)
 @given(spread_graphs(), st.sampled_from((None, 5)))
 @pytest.mark.slow
 def test_random_graphs_in_lanes(made: tuple[Drawn, Graph], delay: int | None) -> None:
