@@ -149,8 +149,10 @@ class _Run:
             writes.append(scratch)
         # the library reads addresses that it was given until the run has ended
         self.context.kept = [*self.sized.values(), *self.arrays]
-        done = self.device.launch(self.stage, self.stream, reads, writes, self._enqueue)
-        self.context.last = done
+        try:
+            done = self.device.launch(self.stage, self.stream, reads, writes, self._enqueue)
+        finally:  # what fails may have asked for a part
+            self.context.last = self.stream.record()
         if self.sized or any(array is not None for array in self.arrays):
             done.synchronize()
             self.device.books.count(self.stage, syncs=1)
