@@ -75,9 +75,10 @@ class Entrance:
         if at_once:
             self._hand(task)
         elif opens:
-            for other in [one for one in self._handed if one.opens]:
-                self._handed.remove(other)  # with which it can meet
-                self._strands.open(other, now)
+            if handed:
+                for other in [one for one in self._handed if one.opens]:
+                    self._handed.remove(other)  # with which it can meet
+                    self._strands.open(other, now)
             self._open(task, now)
         return None
 

@@ -88,7 +88,8 @@ class Strands:
         queue, guard = self._queues.of(work.stage), work.group.guard
         if not task.reached_queue:
             task.reached_queue = True
-            task.pipeline.started(_busy(strand))
+            if not ticket.opens or task.pipeline.start_seconds is None:
+                task.pipeline.started(_busy(strand))
         at, level = queue.stage.index, queue.level(task)
         deadline = urgent = None
         if task.deadline is not None:
@@ -116,6 +117,7 @@ class Strands:
             open_walk(task)
         ticket, task.opened = task.opened, None
         if isinstance(ticket, Ticket):
+            ticket.opens = True  # which takes no time, and is to be in no mean
             ticket.opens = self.enqueue(ticket, now, 0)
             self.opened[task.pipeline.index] += ticket.opens
         else:
