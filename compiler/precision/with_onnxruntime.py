@@ -27,6 +27,10 @@ WEIGHTED: Final = ("Gemm", "MatMul", "LSTM")
 """What is quantised where the ranges of each run are taken as it comes."""
 
 
+_NO_BIAS: Final = {"QuantizeBias": False, "QDQDisableWeightAdjustForInt32Bias": True}
+"""Biases stay in f32, and weights need not be scaled to suit them."""
+
+
 def readied(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model as it is to be quantised: literals folded, normalisation inside of
     convolutions, an opset that has scales for channels, names for nodes. Raises Decline."""
@@ -94,23 +98,29 @@ def quantised(
         for one in found
     }
     method = library.CalibrationMethod.MinMax
-    options = {"ActivationSymmetric": symmetric}
-    if symmetric:  # TensorRT knows no bias in int32 and wants each pair for itself
-        options |= {"QuantizeBias": False, "DedicatedQDQPair": True}
     activation = library.QuantType.QInt8 if symmetric else library.QuantType.QUInt8
-    quantizer = library.QDQQuantizer(
-        _inferred(model),
-        True,  # a scale for each channel
-        False,  # all eight bits
-        library.QuantType.QInt8,
-        activation,
-        library.TensorsData(method, known),
-        [],
-        [],
-        list(PRODUCTS),
-        options,
-    )
-    return _made(quantizer, "QuantizeLinear")
+
+    def made(options: dict[str, bool]) -> onnx.ModelProto:
+        quantizer = library.QDQQuantizer(
+            _inferred(model),
+            True,  # a scale for each channel
+            False,  # all eight bits
+            library.QuantType.QInt8,
+            activation,
+            library.TensorsData(method, known),
+            [],
+            [],
+            list(PRODUCTS),
+            options,
+        )
+        return _made(quantizer, "QuantizeLinear")
+
+    if symmetric:  # TensorRT knows no bias in int32 and wants each pair for itself
+        return made({"ActivationSymmetric": True, "QuantizeBias": False, "DedicatedQDQPair": True})
+    try:
+        return made({})
+    except Decline:  # of some products it cannot tell the scale of a bias
+        return made(_NO_BIAS)
 
 
 def quantised_at_run(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -302,6 +302,19 @@ def test_mistakes_name_the_stage_and_the_reason(tmp_path: Path) -> None:
         assert "it is quantised already: it has a " in message
 
 
+def test_a_bias_of_two_axes_stays_in_f32(tmp_path: Path) -> None:
+    """onnxruntime.quantization cannot tell its scale, and some exporters write it so."""
+    made = models.conv_net()
+    (bias,) = [one for one in made.graph.initializer if one.name == "b3"]
+    bias.dims[:] = [1, 4]
+    path = write(tmp_path, NET.format(said="precision = int8"), net=made)
+    done = headrace.compile(path, calibrate=ROWS)
+    assert done.rewritten[0].figures is not None
+    assert done.rewritten[0].figures.cosine > 0.999
+    weights = onnx.load_from_string(model_of(done.plan)).graph.initializer
+    assert [list(one.dims) for one in weights if one.name == "b3"] == [[1, 4]]
+
+
 def test_samples_that_make_infinity_are_refused(tmp_path: Path) -> None:
     row = {"x": np.full((3, 16, 16), np.inf, np.float32)}
     code, message = mistake(net(tmp_path), calibrate=[row])
