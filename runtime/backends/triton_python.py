@@ -22,11 +22,12 @@ from ..model_folder import folder_name, unpacked
 from ..stage import StageError, policy_of
 from ..triton_python.calls import Calls
 from ..triton_python.config import Config, arguments, declared, parameter, read_config
+from ..triton_python.decoupled import NextStage, OpenStage
 from ..triton_python.environment import interpreter
 from ..triton_python.iterative import iterations_of
 from ..triton_python.process import ModelProcess
 from ..triton_python.program import ModelProgram
-from ..triton_python.stages import NextStage, OpenStage, TritonStage
+from ..triton_python.stages import TritonStage
 
 _ENVIRONMENT: Final = "EXECUTION_ENV_PATH"
 

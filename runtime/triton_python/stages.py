@@ -1,37 +1,35 @@
 """Models of Triton's Python backend as stages.
 
 `execute` is given requests and not rows: the rows of one request stay together, with what is known
-of it. A model that answers any number of times is two stages: what begins gives a handle, and what
-follows gives the next response for it, or says that there is none.
+of it.
 """
 
 import json
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Sequence
+from typing import Final, cast
 
 import ml_dtypes
 import numpy as np
 
 from ...compiler.plan import ModelSegment
 from ...dsl.types import DType, TensorType
-from ...stdlib.dtypes import to_numpy
 from ...stdlib.op import Array
 from ..context import Context
 from ..devices.host import HostDevice
 from ..instance import ModelStage
 from ..isolation.pool import Pool
 from ..protocols.datatypes import DATATYPES
-from ..rows import Rows, Value, as_array, scatter
+from ..rows import Rows, as_array, scatter
 from ..session import encoded
 from ..stage import Policy, RowsFailed, StageError, StageGone
-from .asked import Asked, Given, Outputs, Responses, Run
+from .asked import Asked, Given, Outputs, Run
 from .iterative import Iterations
 from .worker.triton_python_backend_utils.batches import Group, Layout
 from .worker.triton_python_backend_utils.link import DTYPES
 
 _LOG: Final = logging.getLogger(__name__)
-_AGAIN: Final = 1 << 20
+AGAIN: Final = 1 << 20
 
 
 class Nothing:
@@ -42,12 +40,6 @@ class Nothing:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-class Handle(np.ndarray[Any, Any]):
-    """A number that stands for the responses of a request; they go with the last who has it."""
-
-    responses: Responses
 
 
 Span = tuple[int, int, Context]
@@ -84,7 +76,7 @@ class TritonStage(ModelStage):
                 (found,) = answer.groups
                 if found.layout.rows and found.counts == tuple(b - a for a, b, _ in spans):
                     for index, said in answer.parameters.items():
-                        _remark(run.contexts[index], said)
+                        remark(run.contexts[index], said)
                     return self._columns(_outputs(found.arrays, found), count, whole.arrays)
             outcomes = _outcomes(run)
         else:
@@ -134,10 +126,10 @@ class TritonStage(ModelStage):
         if self._iterations is not None:
             for one in requests.values():
                 self._iterations.begin(one)
-        for _ in range(_AGAIN):
+        for _ in range(AGAIN):
             if not requests:
                 return
-            run = self._run(_run_of([*requests.values()]))
+            run = self._run(run_of([*requests.values()]))
             for index, outcome in zip(requests, _outcomes(run), strict=True):
                 outcomes[index] = outcome
             requests = {index: one for index, one in requests.items() if outcomes[index] is None}
@@ -160,7 +152,7 @@ class TritonStage(ModelStage):
                     raise outcome or StageError("the model has sent no response")
                 inputs = [array for _, _, array in self._given(columns, start, stop)]
                 results = self._columns(outcome.outputs, rows, inputs)
-                _remark(context, outcome.parameters)
+                remark(context, outcome.parameters)
             except StageError as error:
                 errors[start] = error
                 continue
@@ -243,55 +235,7 @@ class TritonStage(ModelStage):
         return [self._column(one, axis, rows) for one, axis in zip(arrays, self._axes, strict=True)]
 
 
-class OpenStage(TritonStage):
-    """Begins a request; its result is a handle of the responses."""
-
-    def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
-        context = cast("Context", columns[-1].item(0))
-        one = Asked(context, self._given(columns, 0, count))
-        if self._iterations is not None:
-            self._iterations.begin(one)
-        for _ in range(_AGAIN):
-            run = _run_of([one])
-            run.asked[0] = one
-            self._run(run)
-            if run.answer is None or not run.answer.again:
-                break
-            if self._iterations is not None:
-                self._iterations.follow(one)
-        handle = np.array(0, np.int64).view(Handle)
-        handle.responses = one.responses
-        context.tell_end(one.responses.leave)
-        return [Rows.shared(cast("Value", handle), count)]
-
-
-class NextStage(TritonStage):
-    """Waits for the next response: whether there is one, and its outputs, zeros where not."""
-
-    def ready(self, columns: Sequence[Rows], notify: Callable[[], object]) -> bool:
-        """Whether there is something to give; else `notify` is called when there is."""
-        return _responses(columns).ready(notify)
-
-    def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
-        responses, context = _responses(columns), cast("Context", columns[-1].item(0))
-        answer = responses.take(context.deadline)
-        fields = self._segment.signature.results
-        if answer is None:
-            rest = [Rows.one(_blank(cast("TensorType", field.type))) for field in fields[1:]]
-            return [Rows.one(np.array(False)), *rest]
-        _remark(context, answer.parameters)
-        told = {**answer.outputs, self._segment.output_names[0]: ("BOOL", np.array(True))}
-        return self._columns(told, count, [])
-
-
-def _responses(columns: Sequence[Rows]) -> Responses:
-    handle = columns[0].item(0)
-    if not isinstance(handle, Handle):
-        raise StageError("what it is given was not made by the `open` of its model")
-    return handle.responses
-
-
-def _run_of(requests: Sequence[Asked]) -> Run:
+def run_of(requests: Sequence[Asked]) -> Run:
     """Return a run of requests with tensors of any sizes."""
     groups: list[Group] = []
     for one in requests:
@@ -322,7 +266,7 @@ def _outcomes(run: Run) -> list[Outcome]:
     return outcomes
 
 
-def _remark(context: Context, said: str) -> None:
+def remark(context: Context, said: str) -> None:
     """Let a request be answered with parameters beside its outputs; raises StageError."""
     if not said:
         return
@@ -381,10 +325,3 @@ def _texts(name: str, array: Array) -> Array:
 
 
 _DECODE = np.frompyfunc(lambda one: one.decode() if isinstance(one, bytes) else one, 1, 1)
-
-
-def _blank(kind: TensorType) -> Array:
-    shape = tuple(dim if isinstance(dim, int) else 0 for dim in kind.dims)
-    if kind.dtype in (DType.STRING, DType.BYTES):
-        return np.full(shape, "" if kind.dtype is DType.STRING else b"", object)
-    return np.zeros(shape, to_numpy(kind.dtype))

@@ -22,14 +22,13 @@ from typing import Any
 from .batches import Reading, Writing, executed, read_header
 from .config import ModelConfig
 from .engine import WORKER, Engine
+from .grouping import groups_of, requests_of
 from .link import Link
 from .messages import (
     TRITONSERVER_REQUEST_RELEASE_RESCHEDULE,
     TRITONSERVER_RESPONSE_COMPLETE_FINAL,
     InferenceRequest,
     InferenceResponse,
-    groups_of,
-    requests_of,
 )
 from .tensor import Tensor
 
