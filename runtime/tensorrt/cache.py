@@ -116,6 +116,7 @@ class EngineCache:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
+                os.fchmod(descriptor, 0o644)  # whoever serves may read what another has built
                 os.fsync(descriptor)
             Path(name).replace(path)
         except BaseException:

@@ -68,6 +68,7 @@ def test_what_was_built_is_found_whole_by_others(tmp_path: Path) -> None:
     assert (first.fresh, second.fresh) == (True, False)
     assert second.engine == BUILT.engine
     assert second.report == REPORT
+    assert (tmp_path / "made" / "k.engine").stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize("at", [0, 5, 40, 90, -1])
