@@ -159,6 +159,16 @@ def test_halves_need_no_samples_and_are_compared_where_there_are_some(
         close(app.p(**ROWS[0]).y, wanted, atol=2e-2)
 
 
+@pytest.mark.parametrize("said", ["int8", "fp16", "bf16"])
+def test_openvino_runs_what_is_rewritten(said: str, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    path = net(tmp_path, f"precision = {said}, backend = openvino")
+    made = headrace.compile(path, calibrate=ROWS)
+    plain = run(models.conv_net(), ROWS[0]["x"][None])[0][0]
+    with headrace.load(made) as app:
+        close(app.p(**ROWS[0]).y, plain, atol=0.1)
+
+
 def test_what_overflows_is_found_on_the_samples_and_named(tmp_path: Path) -> None:
     text = NET.replace("3, 16, 16", "8").replace("f32[4]", "f32[8]")
     path = write(tmp_path, text.format(said="precision = fp16"), net=models.overflowing())
