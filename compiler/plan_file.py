@@ -28,7 +28,7 @@ from .plan import Plan
 from .plan_codec import decode_plan, encode_plan
 from .verify_plan import verify_plan
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 MAGIC = b"headrace plan "
 HEADER = re.compile(rb"headrace plan ([1-9][0-9]{0,8})\n")
 UNFINISHED = re.compile(rb"headrace plan [0-9]*")

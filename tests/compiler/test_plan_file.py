@@ -43,7 +43,14 @@ from headrace.compiler.plan import (
     SwitchStep,
     TransferStep,
 )
-from headrace.compiler.plan_file import PlanError, plan_hash, read, to_bytes, write
+from headrace.compiler.plan_file import (
+    FORMAT_VERSION,
+    PlanError,
+    plan_hash,
+    read,
+    to_bytes,
+    write,
+)
 from headrace.dsl.types import (
     ANY_DIM,
     DimArith,
@@ -58,6 +65,8 @@ from headrace.dsl.types import (
 from headrace.stdlib.op import Array, Literal
 
 Keys: TypeAlias = "tuple[str | int, ...]"
+
+HEAD = b"headrace plan %d\n" % FORMAT_VERSION
 
 H = DimVar("H", 3)
 IMAGE = TensorType(DType.F32, (3, DimArith("*", DimArith("/", H, 2), 2), ANY_DIM))
@@ -161,7 +170,7 @@ def rebuilt(members: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STO
 
 
 def sealed(body: bytes) -> bytes:
-    return b"headrace plan 3\nsha256 %s %d\n%s" % (digest_of(body).encode(), len(body), body)
+    return HEAD + b"sha256 %s %d\n%s" % (digest_of(body).encode(), len(body), body)
 
 
 def members_of(content: bytes) -> dict[str, bytes]:
@@ -308,7 +317,7 @@ def test_a_file_cut_short_anywhere_is_said_to_be_truncated(length: int) -> None:
 
 def test_a_header_that_counts_too_few_bytes_is_seen() -> None:
     body = FILE[FILE.index(b"PK") :]
-    head = f"headrace plan 3\nsha256 {digest_of(body)} {len(body) - 1}\n".encode()
+    head = HEAD + f"sha256 {digest_of(body)} {len(body) - 1}\n".encode()
     assert refusal(head + body).code == "HR412"
 
 
@@ -324,9 +333,10 @@ def test_another_kind_of_file_is_not_a_plan(content: bytes) -> None:
 
 
 def test_a_newer_format_names_both_versions() -> None:
-    error = refusal(FILE.replace(b"headrace plan 3\n", b"headrace plan 4\n"))
+    error = refusal(FILE.replace(HEAD, b"headrace plan %d\n" % (FORMAT_VERSION + 1)))
     assert error.code == "HR413"
-    assert "has plan format 4; this headrace reads format 3" in error.message
+    newer = f"has plan format {FORMAT_VERSION + 1}; this headrace reads format {FORMAT_VERSION}"
+    assert newer in error.message
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
