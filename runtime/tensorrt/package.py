@@ -11,7 +11,7 @@ from .features import Dialect, dialect, lacking
 
 _INSTALL: Final = {
     "tensorrt": "pip install 'headrace[tensorrt]'; on a Jetson `apt install python3-libnvinfer`",
-    "tensorrt_rtx": "pip install tensorrt-rtx-cu13-libs tensorrt-rtx-cu13-bindings",
+    "tensorrt_rtx": "pip install 'headrace[tensorrt-rtx]'",
 }
 HEARD: Final = 8
 """Errors that are remembered: what fails may say more than one."""

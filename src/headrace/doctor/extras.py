@@ -13,6 +13,7 @@ BRINGS: Final[Mapping[str, str]] = MappingProxyType(
         "gpu": "ONNX models on an NVIDIA GPU, values in its memory (CUDA 13)",
         "gpu-cuda12": "the same where the driver is of CUDA 12",
         "tensorrt": "engines that TensorRT builds and runs",
+        "tensorrt-rtx": "the same for RTX GPUs; builds without one",
         "openvino": "models of OpenVINO, and ONNX models on it",
         "torch": "models of PyTorch",
         "tensorflow": "SavedModels of TensorFlow",
