@@ -20,6 +20,7 @@ from ..load_error import BAD_MODEL, LoadError
 from ..model_backend import ports
 from ..model_folder import folder_name, unpacked
 from ..stage import StageError, policy_of
+from ..triton_python.bound import Bound
 from ..triton_python.calls import Calls
 from ..triton_python.config import Config, arguments, declared, parameter, read_config
 from ..triton_python.decoupled import NextStage, OpenStage
@@ -41,13 +42,35 @@ def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading
     folder = loading.shared(("triton folder", segment.model), partial(Folder, segment, loading))
     called = folder_name(loading.blobs[segment.model]) or segment.name
     written = read_config(folder.path, called)
+    iterations = iterations_of(written)
+    bound = bool(written.get("sequence_batching")) and iterations is None
     try:
-        pool = _pool(segment, file, part, share, folder, written, loading)
+        pool = _pools(segment, file, part, share, folder, written, loading, bound=bound)
     except StageError as error:
         message = f"model `{written['name']}`, {segment.place}: {error.message}"
         raise LoadError(BAD_MODEL, message) from error
     kind = OpenStage if part == "open" else TritonStage
-    return kind(segment, pool, policy_of(segment), index, iterations_of(written))
+    return kind(segment, pool, policy_of(segment), index, iterations)
+
+
+def _pools(
+    segment: ModelSegment,
+    file: str,
+    part: str,
+    share: Share,
+    folder: "Folder",
+    written: Config,
+    loading: Loading,
+    *,
+    bound: bool,
+) -> Pool | Bound:
+    """Return the workers of a model, `bound` where each has sequences of its own."""
+    count = segment.instances or 1
+    rest = (file, part, share, folder, written, loading)
+    if not bound or count == 1:
+        return _pool(segment, *rest, 0)
+    alone = replace(segment, instances=1)
+    return Bound([_pool(alone, *rest, number) for number in range(count)])
 
 
 def _pool(
@@ -58,6 +81,7 @@ def _pool(
     folder: "Folder",
     written: Config,
     loading: Loading,
+    first: int,
 ) -> Pool:
     version = file.partition("/")[0]
     inputs = ports(segment.input_names, segment.signature.params, segment.input_axes)
@@ -88,7 +112,7 @@ def _pool(
     calls = loading.own(Calls(loading.nested, named))
 
     def make(number: int) -> ModelProcess:
-        told = arguments(config, folder.path, version, segment.device, number)
+        told = arguments(config, folder.path, version, segment.device, first + number)
         return ModelProcess(replace(program, arguments=told), calls)
 
     return loading.outside(Pool(program, segment.instances or 1, make=make), config["name"])

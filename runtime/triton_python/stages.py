@@ -6,7 +6,7 @@ of it.
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final, cast
 
 import ml_dtypes
@@ -24,6 +24,7 @@ from ..rows import Rows, as_array, scatter
 from ..session import encoded
 from ..stage import Policy, RowsFailed, StageError, StageGone
 from .asked import Asked, Given, Outputs, Run
+from .bound import Bound
 from .iterative import Iterations
 from .worker.triton_python_backend_utils.batches import Group, Layout
 from .worker.triton_python_backend_utils.link import DTYPES
@@ -55,7 +56,7 @@ class TritonStage(ModelStage):
     def __init__(
         self,
         segment: ModelSegment,
-        pool: Pool | None,
+        pool: Pool | Bound | None,
         policy: Policy | None,
         index: int,
         iterations: Iterations | None = None,
@@ -83,6 +84,12 @@ class TritonStage(ModelStage):
             outcomes = list[Outcome]([None] * len(spans))
         self._ask_again(columns, spans, outcomes)
         return self._apart(columns, spans, outcomes)
+
+    def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
+        key = super()._key(columns, row)
+        if isinstance(self._pool, Bound):
+            return self._pool.number(cast("Context", columns[-1].item(row))), key
+        return key
 
     def _run(self, run: Run) -> Run:
         """Let the model execute a run; raises what ends all of its requests."""

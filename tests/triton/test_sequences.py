@@ -16,6 +16,8 @@ from tests.triton.writing import STRING, put, save, tensor
 pytestmark = pytest.mark.slow  # each model is a process
 
 TOTALS = """
+import os
+
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -38,7 +40,9 @@ class TritonPythonModel:
         answer = self.totals[key]
         if flags & 2:
             del self.totals[key]
+        worker = np.array([[os.getpid()]], np.int32)
         tensors = [pb_utils.Tensor("SUM", answer), pb_utils.Tensor("ALIVE", alive)]
+        tensors.append(pb_utils.Tensor("WORKER", worker))
         return pb_utils.InferenceResponse(tensors)
 """
 
@@ -130,7 +134,8 @@ backend: "python"
 max_batch_size: 4
 input {{ name: "X" data_type: TYPE_FP32 dims: [ 1 ] }}
 output [ {{ name: "SUM" data_type: TYPE_FP32 dims: [ 1 ] }},
-         {{ name: "ALIVE" data_type: TYPE_INT32 dims: [ 1 ] }} ]
+         {{ name: "ALIVE" data_type: TYPE_INT32 dims: [ 1 ] }},
+         {{ name: "WORKER" data_type: TYPE_INT32 dims: [ 1 ] }} ]
 instance_group {{ count: 3 kind: KIND_CPU }}
 sequence_batching {{ {strategy} {START % "bool_false_true: [ false, true ]"} }}
 """
@@ -182,13 +187,17 @@ def streamed(client: Any, model: str, count: int, value: float, **told: Any) -> 
 def test_what_a_model_keeps_of_a_sequence_is_there_at_the_next_request(
     client: Any, model: str
 ) -> None:
-    sums = {}
+    sums: dict[int, float] = {}
+    workers: dict[int, set[int]] = {7: set(), 8: set(), 9: set()}
     for step in range(3):
         for key in (7, 8, 9):  # more than one instance would have them in turn
             told = {"sequence_start": step == 0, "sequence_end": step == 2}
             answer = client.infer(model, x(key + step), sequence_id=key, **told)
             sums[key] = answer.as_numpy("SUM").item()
+            workers[key].add(answer.as_numpy("WORKER").item())
     assert sums == {7: 24, 8: 27, 9: 30}
+    assert [len(one) for one in workers.values()] == [1, 1, 1]
+    assert len(set.union(*workers.values())) == 3  # as many as instances
     last = client.infer(model, x(1), sequence_id=5, sequence_start=True, sequence_end=True)
     assert last.as_numpy("ALIVE").item() == 1  # and nobody else: no row stands for a sequence
 

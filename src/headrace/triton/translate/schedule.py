@@ -52,8 +52,8 @@ def stage_settings(
         said.append(_batch(config.max_batch_size, chosen))
         waits = True
     instances = _instances(written, config, python=python)
-    if python and config.HasField("sequence_batching"):
-        # What it keeps of a sequence is in one process, where the next request must find it.
+    if python and config.sequence_batching.iterative_sequence:
+        # What it keeps of a request is in one process, where it must be when it comes again.
         instances = ["instances = 1", *instances[1:]]
     said += instances
     waits = waits or any(one.startswith("instances") for one in instances)
