@@ -16,7 +16,8 @@ from tests.compiler.graphs import Maker
 
 NUMBERS = tuple(dtype for dtype in DType if dtype.is_number)
 CHOOSING = ("math.maximum", "math.minimum", "math.clip", "math.sign", "nn.relu")
-"""Where two zeros meet these give either: NumPy does it one way in f16, another in f32."""
+"""Where two zeros meet these give either: NumPy does it one way in f16, another in f32, and in f32
+as the arrays lie."""
 
 
 def kernel_of(maker: Maker, *outputs: Value) -> Kernel:

@@ -32,7 +32,6 @@ TRIES = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-SMALL = (DType.F16, DType.BF16)
 OPS = [
     op
     for op in load_catalog()
@@ -88,7 +87,7 @@ def _step(draw: st.DrawFn, maker: Maker, values: list[Value]) -> Value | None:
     if draw(st.integers(0, 3)) == 0:
         return maker.op("core.cast", x, draw(st.sampled_from((DType.BOOL, *NUMBERS))))
     op = draw(st.sampled_from(OPS))
-    if op.name in CHOOSING and dtype in SMALL:
+    if op.name in CHOOSING and dtype.is_float:  # NumPy's zero depends on how arrays lie
         return None
     alike = [one for one in values if one.type.dtype is dtype]  # type: ignore[union-attr]
     literals = [one for one in LITERALS if dtype.is_float or isinstance(one, int)]
