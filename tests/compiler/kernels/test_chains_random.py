@@ -201,6 +201,19 @@ def test_a_product_is_rounded_before_it_is_added_to(dtype: DType, tmp_path: Path
     assert same_bits(referred(maker, arrays)[result], found)
 
 
+@pytest.mark.parametrize("between", [DType.I8, DType.I32, DType.I64], ids=lambda one: one.value)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=lambda dtype: dtype.value)
+def test_an_integer_between_has_no_sign_of_zero(
+    dtype: DType, between: DType, tmp_path: Path
+) -> None:
+    maker = Maker()
+    x = maker.param("x", TensorType(dtype, (4,)))
+    result = maker.op("core.cast", maker.op("core.cast", x, between), dtype)
+    values = np.array([-0.5, -0.0, -1e-7, 0.5], to_numpy(dtype))
+    (found,) = run(kernel_of(maker, result), maker, [values], tmp_path)
+    assert same_bits(np.zeros(4, to_numpy(dtype)), found)
+
+
 def test_what_is_broadcast_is_read_again(tmp_path: Path) -> None:
     maker = Maker()
     x = maker.param("x", TensorType(DType.I32, (3, 1, 5)))
