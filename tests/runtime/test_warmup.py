@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import headrace
@@ -11,6 +12,7 @@ from headrace.compiler.plan import Check, Isolation, ModelSegment, PythonSegment
 from headrace.dsl.types import DimArith, DimVar, DType, Field, TensorType
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
+from headrace.runtime.request import Fault, Request
 from headrace.runtime.stand_ins import smallest
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields
 
@@ -84,6 +86,31 @@ def note(x):
     counts = Counter(number for number, _ in runs)
     assert sorted(counts.values()) == [each] * 4
     assert {rows for _, rows in runs} == {"3" if batched else "1"}
+
+
+@pytest.mark.slow
+def test_a_worker_that_comes_back_is_warmed_up_once_more(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    source = f"""
+import os
+def note(x):
+    with open({str(told)!r}, "a") as file:
+        print(os.getpid(), len(x), file=file)
+    if x[0, 0] == 7:
+        os._exit(3)
+    return x
+"""
+    maker = PlanMaker()
+    maker.python("note", source, X, Y, batched=True)
+    engine = engine_of(maker, 3, isolation=Isolation(None, None))
+    with pytest.raises(Fault, match="status 3"):
+        engine.call(Request("p", {"x": np.full(2, 7, np.float32)}))
+    engine.call(Request("p", {"x": np.zeros(2, np.float32)}))
+    engine.close()
+    runs = [line.split() for line in told.read_text().splitlines()]
+    first, second = dict.fromkeys(pid for pid, _ in runs)
+    assert [rows for pid, rows in runs if pid == first] == ["3", "1"]
+    assert [rows for pid, rows in runs if pid == second] == ["3", "1"]
 
 
 def test_named_sizes_are_the_smallest_that_the_checks_of_a_stage_allow() -> None:
