@@ -16,6 +16,8 @@ from headrace.triton.serving import Options
 from tests.triton.test_run import following
 from tests.triton.writing import put, save, tensor
 
+pytestmark = pytest.mark.slow  # all are imported; and each is a process
+
 TOP = """
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -382,7 +384,6 @@ def test_a_script_is_written_in_the_language_or_the_reason_is_told(
     headrace.compile(folder / "app" / f"{script.name}.pipe")
 
 
-@pytest.mark.slow  # each script is a process
 def test_both_answer_the_same(imported: tuple[Path, Imported], tmp_path: Path) -> None:
     folder, _ = imported
     write_repository(tmp_path, WRITTEN)
