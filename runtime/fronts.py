@@ -27,6 +27,7 @@ from .grpc.methods import SERVICE as INFERENCE
 from .grpc.methods import inference_methods
 from .grpc.reflection import reflection_methods
 from .http import HttpFront
+from .http_answer import Begin
 from .http_door import Door
 from .http_protocol import limited
 from .page.files import page_routes
@@ -65,7 +66,9 @@ class Fronts:
             | reflection_methods((INFERENCE, HEALTH), service.policy)
         )
         page = page_routes() if config.page else ()
-        self._http = Door(HttpFront(service, operations, page), config.host, config.hosts)
+        front = HttpFront(service, operations, page)
+        self._http = Door(front, config.host, config.hosts)
+        self._begin = self._http.opening(front.begin)
         self._metrics = Door(metrics_app(service.repository), config.host, config.hosts)
         started: Future[Addresses] = Future()
         self._loop = uvloop.new_event_loop()
@@ -103,11 +106,14 @@ class Fronts:
         async with AsyncExitStack() as opened:
 
             async def open_http(
-                app: ASGIApp, port: int | None, tls: ssl.SSLContext | None = None
+                app: ASGIApp,
+                port: int | None,
+                tls: ssl.SSLContext | None = None,
+                begin: Begin | None = None,
             ) -> str | None:
                 if port is None:
                     return None
-                servers.append(_uvicorn(app, config.callers, tls))
+                servers.append(_uvicorn(app, config.callers, tls, begin))
                 listening = opened.enter_context(_listen(config.host, port, config.callers))
                 await opened.enter_async_context(_running(servers[-1], listening))
                 return _address(config.host, listening.getsockname()[1])
@@ -119,7 +125,7 @@ class Fronts:
                 grpc = await opened.enter_async_context(
                     _grpc(config, carrier, self._methods, self._left)
                 )
-            http = await open_http(self._http, config.http_port, tls)
+            http = await open_http(self._http, config.http_port, tls, self._begin)
             metrics = await open_http(self._metrics, config.metrics_port)
             started.set_result(Addresses(http, grpc, metrics, carrier))
             await self._stop.wait()
@@ -137,11 +143,13 @@ def choose_carrier(config: ServerConfig) -> Carrier:
     return Carrier.NATIVE
 
 
-def _uvicorn(app: ASGIApp, callers: CallerLimits, tls: ssl.SSLContext | None) -> uvicorn.Server:
+def _uvicorn(
+    app: ASGIApp, callers: CallerLimits, tls: ssl.SSLContext | None, begin: Begin | None
+) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=limited(callers),
+            http=limited(callers, begin),
             interface="asgi3",
             ws="none",
             lifespan="off",

@@ -3,22 +3,26 @@
 Inference is taken straight from ASGI, before any routing; everything else is in `http_routes.py`.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .compression import BodyTooLarge, compress
+from .http_answer import Answer
 from .http_body import NO_TEXTS, GoneError, as_texts, done_before_disconnect, whole_body
 from .http_parts import KIND, begin_parts
 from .http_routes import routes
 from .http_status import STATUS, TOO_LARGE, error_body, error_headers
+from .protocols.deliveries import Deliveries
 from .protocols.ext.decoupled import is_decoupled
 from .protocols.json_codec import decode_body, encode_body
+from .protocols.models import Model
 from .protocols.operation import Operation
 from .protocols.raw import Buffer
-from .request import RequestError
+from .request import Code, Fault, Request, RequestError, Response
 from .service import Service, explain
 
 _JSON = (b"content-type", b"application/json")
@@ -35,30 +39,52 @@ class HttpFront:
         self._routes = routes(service, operations, page)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if scope["type"] == "http" and scope["method"] == "POST":
-            match scope["path"].split("/"):
-                case ["", "v2", "models", name, "infer"]:
-                    return self._infer(scope, receive, send, name, "")
-                case ["", "v2", "models", name, "versions", version, "infer"]:
-                    return self._infer(scope, receive, send, name, version)
-                case _:
-                    pass
-        return self._routes(scope, receive, send)
+        asked = _model_asked(scope)
+        if asked is None:
+            return self._routes(scope, receive, send)
+        return self._infer(scope, receive, send, *asked)
+
+    def begin(self, scope: Scope, headers: dict[bytes, bytes], body: Buffer) -> Answer | ASGIApp:
+        """Begin a request that is all there (`http_answer.py`): a task of its own for a cheap
+        inference takes as long as much of what is done in it."""
+        asked = _model_asked(scope)
+        if asked is None or b"content-encoding" in headers:
+            return self
+        return self._begin(headers, body, *asked)
 
     async def _infer(
         self, scope: Scope, receive: Receive, send: Send, name: str, version: str
     ) -> None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        service = self._service
+        try:
+            if service.reads_headers:
+                service.extras(as_texts(headers))  # refuses before there is anything to keep
+            message = await receive()
+            body: Buffer = message.get("body", b"")
+            if message.get("more_body") or b"content-encoding" in headers:
+                body = await whole_body(message, receive, headers, service, service.limits.body)
+        except GoneError:
+            return
+        except Exception as error:
+            await _failed(error, "").send(send)
+            return
+        begun = self._begin(headers, body, name, version)
+        if isinstance(begun, Answer):
+            await begun.send(send)
+        else:
+            await begun(scope, receive, send)
+
+    def _begin(
+        self, headers: dict[bytes, bytes], body: Buffer, name: str, version: str
+    ) -> Answer | ASGIApp:
+        """Answer, or return what does when it can."""
         request_id = ""
         try:
-            headers: dict[bytes, bytes] = dict(scope["headers"])
             service, texts = self._service, NO_TEXTS
             if service.reads_headers:
                 texts = as_texts(headers)
             extras, limits = service.extras(texts), service.limits
-            message = await receive()
-            body: Buffer = message.get("body", b"")
-            if message.get("more_body") or b"content-encoding" in headers:
-                body = await whole_body(message, receive, headers, service, limits.body)
             if len(body) > limits.body:
                 raise BodyTooLarge(f"the body has more than {limits.body} bytes")
             json_length = headers.get(b"inference-header-content-length")
@@ -78,30 +104,94 @@ class HttpFront:
             request_id = request.id
             if texts:
                 request = service.with_headers(request, texts)
-            parts, content, head = None, b"", None
-            if is_decoupled(model) and KIND in headers.get(b"accept", b""):
-                parts = await begin_parts(service, model, version, request, deliveries, receive)
-            else:
-                model, outcome = service.begin(model, request, version)
-                if isinstance(outcome, Future):
-                    await done_before_disconnect(outcome, receive)
-                    outcome = outcome.result().outputs
-                content, head = encode_body(model, request_id, outcome, deliveries)
+            accepted = headers.get(b"accept-encoding")
+            if is_decoupled(model):
+                _require_parts(service, model, headers)
+                return partial(self._send_parts, model, version, request, deliveries)
+            model, outcome = service.begin(model, request, version)
+            if isinstance(outcome, Future):
+                return partial(self._finish, outcome, model, request_id, deliveries, accepted)
+            content, head = encode_body(model, request_id, outcome, deliveries)
+            return _answer(200, content, head, accepted)
+        except Exception as error:
+            return _failed(error, request_id)
+
+    async def _finish(
+        self,
+        outcome: Future[Response],
+        model: Model,
+        request_id: str,
+        deliveries: Deliveries,
+        accepted: bytes | None,
+        _: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Answer when a request is done."""
+        try:
+            await done_before_disconnect(outcome, receive)
+            content, head = encode_body(model, request_id, outcome.result().outputs, deliveries)
+            answer = _answer(200, content, head, accepted)
         except GoneError:
             return
-        except BodyTooLarge as error:
-            start, end = _answer(TOO_LARGE, error_body(str(error)))
         except Exception as error:
-            fault = explain(error, request_id)
-            start, end = _answer(STATUS[fault.code], error_body(fault.message))
-            start["headers"] += error_headers(fault)
+            answer = _failed(error, request_id)
+        await answer.send(send)
+
+    async def _send_parts(
+        self,
+        model: Model,
+        version: str,
+        request: Request,
+        deliveries: Deliveries,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Answer with the responses of a stream."""
+        try:
+            parts = await begin_parts(self._service, model, version, request, deliveries, receive)
+        except GoneError:
+            return
+        except Exception as error:
+            await _failed(error, request.id).send(send)
         else:
-            if parts is not None:
-                await parts(scope, receive, send)
-                return
-            start, end = _answer(200, content, head, headers.get(b"accept-encoding"))
-        await send(start)
-        await send(end)
+            await parts(scope, receive, send)
+
+
+def _model_asked(scope: Scope) -> tuple[str, str] | None:
+    """Return of which model an inference is asked for, and in which version."""
+    if scope["type"] == "http" and scope["method"] == "POST":
+        match scope["path"].split("/"):
+            case ["", "v2", "models", name, "infer"]:
+                return name, ""
+            case ["", "v2", "models", name, "versions", version, "infer"]:
+                return name, version
+            case _:
+                pass
+    return None
+
+
+def _require_parts(service: Service, model: Model, headers: Mapping[bytes, bytes]) -> None:
+    """Raise the Fault of who asks for one answer of what answers more than once."""
+    if KIND in headers.get(b"accept", b""):
+        return
+    fault = Fault(
+        Code.UNSUPPORTED,
+        f"`{model.name}` is a stream and answers more than once: call generate_stream, or infer "
+        f"with the header `Accept: {KIND.decode()}`",
+    )
+    service.count_refused(model, fault)
+    raise fault
+
+
+def _failed(error: Exception, request_id: str) -> Answer:
+    if isinstance(error, BodyTooLarge):
+        return _answer(TOO_LARGE, error_body(str(error)))
+    fault = explain(error, request_id)
+    answer = _answer(STATUS[fault.code], error_body(fault.message))
+    answer.headers.extend(error_headers(fault))
+    return answer
 
 
 def _number(value: bytes) -> int:
@@ -115,8 +205,7 @@ def _answer(
     body: bytes,
     json_length: int | None = None,
     accepted: bytes | None = None,
-) -> tuple[Message, Message]:
-    """Return the two messages of an answer."""
+) -> Answer:
     headers: list[tuple[bytes, bytes]] = [_JSON if json_length is None else _BINARY]
     if json_length is not None:
         headers.append((b"inference-header-content-length", b"%d" % json_length))
@@ -125,7 +214,4 @@ def _answer(
         if coding is not None:
             headers.append((b"content-encoding", coding))
     headers.append((b"content-length", b"%d" % len(body)))
-    return (
-        {"type": "http.response.start", "status": status, "headers": headers},
-        {"type": "http.response.body", "body": body},
-    )
+    return Answer(status, headers, body)

@@ -19,8 +19,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .access import is_loopback
+from .http_answer import Answer, Begin
 from .http_status import STATUS, error_body
 from .protocols.names import shown
+from .protocols.raw import Buffer
 from .request import Code
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -38,16 +40,29 @@ class Door:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http":
-            headers: dict[bytes, bytes] = dict(scope["headers"])
-            host = headers.get(b"host")
-            if self._guarded and host is not None and not self._known(host):
-                name = shown(_name(host.decode("latin-1")))
-                why = f"this server does not go by the name {name}; see --host-name"
-                return _refusal(why)(scope, receive, send)
-            if scope["method"] not in _SAFE and _from_elsewhere(headers, host):
-                why = "what a page of another site has a browser send is refused"
+            why = self._refuses(scope, dict(scope["headers"]))
+            if why is not None:
                 return _refusal(why)(scope, receive, send)
         return self._app(scope, receive, send)
+
+    def opening(self, begin: Begin) -> Begin:
+        """Return what begins, as `begin` does, the requests that are let in."""
+
+        def open_to(scope: Scope, headers: dict[bytes, bytes], body: Buffer) -> Answer | ASGIApp:
+            why = self._refuses(scope, headers)
+            return begin(scope, headers, body) if why is None else _refusal(why)
+
+        return open_to
+
+    def _refuses(self, scope: Scope, headers: dict[bytes, bytes]) -> str | None:
+        """Return why a request is not let in, None where it is."""
+        host = headers.get(b"host")
+        if self._guarded and host is not None and not self._known(host):
+            name = shown(_name(host.decode("latin-1")))
+            return f"this server does not go by the name {name}; see --host-name"
+        if scope["method"] not in _SAFE and _from_elsewhere(headers, host):
+            return "what a page of another site has a browser send is refused"
+        return None
 
     def _is_known(self, host: bytes) -> bool:
         name = _plain(_name(host.decode("latin-1")))

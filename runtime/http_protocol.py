@@ -5,17 +5,29 @@
 Left to itself the protocol keeps a head until it is complete, however long it gets; waits for
 whoever sends slowly or does not read; and takes any number of connections. A connection is silent
 until a head is complete, so that whoever sends none has to make room for those who do.
+
+A request that has come in one piece is begun where it is read, and its answer, if that is there
+then, is written in one piece: a task of its own and the messages of ASGI take as long as all that
+is done for a tiny inference.
 """
 
 import sys
 from asyncio import TimerHandle, Transport
+from typing import Any, cast
 
 from httptools import HttpParserUpgrade, HttpRequestParser
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import ASGIApp, Scope
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
+from .http_answer import Answer, Begin
 from .protocols.limits import CallerLimits
 
 _LONGEST_HEAD = 1 << 16
+_FEW = 1 << 14  # bytes of a body of which any that have come can wait for the rest
 _OF_UPGRADES = (b"upgrade", b"connection", b"http2-settings")
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -28,6 +40,11 @@ class LimitedProtocol(HttpToolsProtocol):
     silent: "dict[LimitedProtocol, None]"
     """Connections without a request, in the order in which they fell silent."""
 
+    begin: Begin | None
+    """What begins requests that are all there."""
+
+    _held: "RequestResponseCycle | None" = None  # a request that is read, and not begun
+    _reading = False  # whether what has come is being parsed
     _head = 0  # bytes of a head that is not complete
     _in_body = False  # whether the head is complete and the rest is not
     _bare = 0  # bytes since there was any of a body: what is behind it is kept, too
@@ -48,6 +65,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._waiting = self.loop.call_later(self.limits.idle, self.give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._held = None
         self.silent.pop(self, None)
         self._wait_no_more()
         if self._writing is not None:
@@ -60,6 +78,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        self._reading = self.begin is not None
+        self._hear(data)
+        self._reading = False
+        if self._held is not None:
+            self._begin_held(self._held)
+
+    def _hear(self, data: bytes) -> None:
+        """Parse what has come, and see how long the rest may take."""
         self._bare += len(data)
         self._data = data
         super().data_received(data)
@@ -89,7 +115,41 @@ class LimitedProtocol(HttpToolsProtocol):
         lines = [b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)]
         lines += [b"%b: %b" % one for one in self.headers if one[0] not in _OF_UPGRADES]
         self.parser = HttpRequestParser(self)
-        self.data_received(b"\r\n".join((*lines, b"", b"")) + rest)
+        self._hear(b"\r\n".join((*lines, b"", b"")) + rest)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # Any: as uvicorn
+        """Hold the first request of what has come back until all of that is read."""
+        if self._reading and self._held is None:
+            self._held = cycle
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _begin_held(self, cycle: RequestResponseCycle) -> None:
+        """Begin a request, unless the rest of its few bytes is to come."""
+        scope, closing = cycle.scope, self.transport.is_closing()
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if cycle.more_body and not closing and _is_small(headers):
+            return
+        self._held = None
+        begun: ASGIApp | Answer = self.app  # type: ignore[assignment] - uvicorn has its own types
+        if not (cycle.more_body or closing or self.flow.write_paused) and self.begin is not None:
+            begun = self.begin(cast("Scope", scope), headers, bytes(cycle.body))
+        if isinstance(begun, Answer):
+            self._write(cycle, begun)
+        else:
+            super()._start_asgi_task(cycle, cast("Any", begun))  # Any: as above
+
+    def _write(self, cycle: RequestResponseCycle, answer: Answer) -> None:
+        """Answer a request, and go on with what follows it."""
+        lines = [STATUS_LINE[answer.status]]
+        for name, value in (*cycle.default_headers, *answer.headers):
+            lines += (name, b": ", value, b"\r\n")
+        lines.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
+        self.transport.writelines((b"".join(lines), answer.body))
+        cycle.response_started = cycle.response_complete = True
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
@@ -164,6 +224,14 @@ class LimitedProtocol(HttpToolsProtocol):
             self.give_up()
 
 
-def limited(limits: CallerLimits) -> type[LimitedProtocol]:
+def _is_small(headers: dict[bytes, bytes]) -> bool:
+    """Whether a body is to be waited for: its few bytes are on their way, unasked."""
+    length = headers.get(b"content-length", b"")
+    few = length.isdigit() and len(length) < 18 and int(length) <= _FEW
+    return few and b"expect" not in headers
+
+
+def limited(limits: CallerLimits, begin: Begin | None = None) -> type[LimitedProtocol]:
     """Return the protocol of one port, which holds its connections to `limits`."""
-    return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits, "silent": {}})
+    own = {"limits": limits, "silent": {}, "begin": None if begin is None else staticmethod(begin)}
+    return type("LimitedProtocol", (LimitedProtocol,), own)

@@ -77,6 +77,21 @@ def test_requests_behind_each_other_are_answered_in_turn(hosted: Hosted) -> None
         assert exchange(connection, many) == [200, 400] * 200 + [200]
 
 
+@pytest.mark.parametrize("size", [SIZE, 20_000])
+def test_a_body_behind_its_head_is_waited_for(hosted: Hosted, size: int) -> None:
+    """As many clients send it. Whoever goes before it has come leaves nothing."""
+    good = GOOD.ljust(size)
+    head = HEAD + b"Content-Length: %d\r\n\r\n" % size
+    with hosted.connect() as leaving:
+        leaving.sendall(head + good[:5])
+    with hosted.connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for part in (head, good[:5], good[5:] + head + good[:7]):
+            connection.sendall(part)
+            hosted.serves()  # by then it has been read
+        assert exchange(connection, good[7:]) == [200, 200, 200]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -126,3 +126,12 @@ def test_a_call_that_can_be_answered_only_once_is_refused(server: Server) -> Non
         client.infer("count", [tensor])
     assert raised.value.status() == "StatusCode.UNIMPLEMENTED"
     client.close()
+
+
+def test_over_http_who_is_refused_one_answer_is_told_what_http_has(server: Server) -> None:
+    tensor = {"name": "most", "datatype": "INT64", "shape": [1], "data": [2]}
+    url = f"http://{server.addresses.http}/v2/models/count/infer"
+    answer = httpx.post(url, json={"inputs": [tensor]}, timeout=5)
+    assert answer.status_code == 501
+    assert "call generate_stream, or infer with the header" in answer.json()["error"]
+    assert "ModelStreamInfer" not in answer.text
