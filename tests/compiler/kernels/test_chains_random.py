@@ -222,7 +222,7 @@ def test_what_is_broadcast_is_read_again(tmp_path: Path) -> None:
     arrays: list[Array] = [np.arange(15, dtype=np.int32).reshape(3, 1, 5)]
     arrays.append(np.arange(4, dtype=np.int32).reshape(4, 1) * 100)
     (found,) = run(kernel_of(maker, result), maker, arrays, tmp_path)
-    np.testing.assert_array_equal(found, arrays[0] - arrays[1])
+    np.testing.assert_array_equal(found, np.subtract(*arrays))
 
 
 def test_arrays_that_do_not_go_together_are_refused() -> None:
