@@ -59,16 +59,21 @@ def literal_array(value: "tuple[Literal, ...]", dtype: DType | None = None) -> A
     return np.array(value, to_numpy(dtype))
 
 
+_ARRAYS = (np.ndarray, np.generic)  # a union is made anew wherever it is written
+
+
 def same_dtype(*values: "Item | Literal") -> tuple[Array, ...]:
     """Return operands as arrays of one dtype: literals take that of the first that has one."""
-    dtype = next((v.dtype for v in values if isinstance(v, np.ndarray | np.generic)), None)
-    if dtype is None:
+    for value in values:
+        if isinstance(value, _ARRAYS):
+            dtype = value.dtype
+            break
+    else:
         arrays = tuple(array(value) for value in values)
         number = next((a.dtype for a in arrays if a.dtype.kind == "f"), arrays[0].dtype)
         return tuple(_of_dtype(one, number) for one in arrays)
     return tuple(
-        np.asarray(v) if isinstance(v, np.ndarray | np.generic) else _of_dtype(v, dtype)
-        for v in values
+        [np.asarray(v) if isinstance(v, _ARRAYS) else _of_dtype(v, dtype) for v in values]
     )
 
 
