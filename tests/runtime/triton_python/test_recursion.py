@@ -3,12 +3,13 @@
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from headrace.runtime.request import Request
+from headrace.runtime.request import Request, Response
 from headrace.triton.serving import Options
 from tests.triton.test_run import TENSORS, Follower
 
@@ -73,10 +74,11 @@ def test_a_model_that_is_asked_by_what_it_asks_does_not_wait_for_itself(
     for id in ids:
         os.mkfifo(tmp_path / f"{id}.begun")
         os.mkfifo(tmp_path / f"{id}.go")
-    nested, due = follower.repository.nested, time.monotonic() + 20
+    nested, due = follower.repository.nested, time.monotonic() + 60
     x = np.array([[2, 0]], np.float32)
-    answers = [nested.submit(Request("a", {"X": x}, id, due), "") for id in ids]
-    for id in ids:
+    answers: list[Future[Response]] = []
+    for id in ids:  # each once that before it is under way, so that they are no batch
+        answers.append(nested.submit(Request("a", {"X": x}, id, due), ""))
         (tmp_path / f"{id}.begun").read_text()
     for id in ids:
         (tmp_path / f"{id}.go").write_text("")
