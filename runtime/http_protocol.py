@@ -141,11 +141,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _write(self, cycle: RequestResponseCycle, answer: Answer) -> None:
         """Answer a request, and go on with what follows it."""
-        lines = [STATUS_LINE[answer.status]]
-        for name, value in (*cycle.default_headers, *answer.headers):
-            lines += (name, b": ", value, b"\r\n")
-        lines.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
-        self.transport.writelines((b"".join(lines), answer.body))
+        status, headers, body = answer
+        lines = [b"%b: %b\r\n" % one for one in (*cycle.default_headers, *headers)]
+        end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+        self.transport.writelines((b"".join((STATUS_LINE[status], *lines, end)), body))
         cycle.response_started = cycle.response_complete = True
         if not cycle.keep_alive:
             self.transport.close()

@@ -38,7 +38,7 @@ class _InputParameters(msgspec.Struct):
 class _Input(msgspec.Struct):
     name: str
     datatype: str
-    shape: list[int]
+    shape: tuple[int, ...]
     parameters: _InputParameters | None = None
     data: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)  # none: it is not in the JSON
 
@@ -173,21 +173,34 @@ def _given(
 ) -> Iterator[Given[_Source]]:
     for tensor in message.inputs:
         parameters = tensor.parameters
-        source: _Source = tensor.data
-        if parameters is not None:
+        source: _Source
+        if parameters is None or parameters.binary_data_size is None:
+            source = _source(tensor, limits, extras)
+        else:
             if parameters.shared_memory_region is not None:
-                if parameters.binary_data_size is not None or len(tensor.data):
-                    raise RequestError(f"input {tensor.name!a} is in memory and in the request")
-                source = _in_memory(parameters, extras)
-            elif parameters.binary_data_size is not None:
-                source, rest = take_tensor(tensor.name, rest, parameters.binary_data_size)
-        if not len(source) and isinstance(source, msgspec.Raw):
-            raise RequestError(f"input {tensor.name!a} has neither `data` nor `binary_data_size`")
-        if isinstance(source, msgspec.Raw) and len(source) > limits.elements:
-            check_elements(tensor.name, source, limits.elements)
-        yield tensor.name, tensor.datatype, tuple(tensor.shape), source
+                raise _twice(tensor)
+            source, rest = take_tensor(tensor.name, rest, parameters.binary_data_size)
+        yield tensor.name, tensor.datatype, tensor.shape, source
     if len(rest):
         raise RequestError(f"{len(rest)} bytes of the body belong to no input", pipeline=model.name)
+
+
+def _source(tensor: _Input, limits: Limits, extras: Extras) -> _Source:
+    """Return the values of an input that are not behind the JSON."""
+    parameters = tensor.parameters
+    if parameters is not None and parameters.shared_memory_region is not None:
+        if len(tensor.data):
+            raise _twice(tensor)
+        return _in_memory(parameters, extras)
+    if not len(tensor.data):
+        raise RequestError(f"input {tensor.name!a} has neither `data` nor `binary_data_size`")
+    if len(tensor.data) > limits.elements:
+        check_elements(tensor.name, tensor.data, limits.elements)
+    return tensor.data
+
+
+def _twice(tensor: _Input) -> RequestError:
+    return RequestError(f"input {tensor.name!a} is in memory and in the request")
 
 
 def _read(source: _Source, datatype: Datatype, count: int) -> Flat:
