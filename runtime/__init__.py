@@ -8,7 +8,8 @@ or, as a `remote_peer` by `carriers` and `http_carrier`, of another server, whos
 `remote_stream`), a `python_stage` (functions, and objects of a `python_model`) or an `op_stage`
 (stdlib ops; `kernels` of chains of them), in this process or with `isolation` in others, or a model
 file of Triton's (`triton_python`; `triton_ragged` of rows in one line), which may ask what is
-`nested` (`nested_models`, `own_models`) and keeps `custom_metrics`, ready after its `warmup`;
+`nested` (`nested_models`, `own_models`) and keeps `custom_metrics`, ready after its `warmup`; what
+is answered any number of times are `answers`;
 `transfer` copies to `devices`; what this machine lacks is a `load_error`. `prepared` readies a
 pipeline: `accept` and `convert` its border, `bind` its blocks, `prune` them for callers who want
 some results only.

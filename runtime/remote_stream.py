@@ -7,17 +7,15 @@ for whatever reason, ends its call at the server.
 """
 
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
 from ..compiler.plan import ModelSegment
 from ..dsl.types import DType, TensorType
-from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
+from .answers import Answers, answers_of, blank, handle_of
 from .carriers import Answer, Calling, GrpcCarrier, Refused
 from .context import Context
 from .devices.host import HostDevice
@@ -37,88 +35,28 @@ ROOM: Final = 16
 """Answers that wait to be taken."""
 
 
-class Answers:
-    """What a server answers to one request."""
+class OpenCall:
+    """What a server answers to one request, as it is read."""
 
     def __init__(self, peer: Peer, calling: Calling) -> None:
-        self.peer, self._calling = peer, calling
-        self._changed = threading.Condition()
-        self._found: deque[Answer] = deque()
-        self._over = False
-        self._error: StageError | StageGone | None = None
-        self._notify: Callable[[], object] | None = None
+        self.peer, self.answers = peer, Answers[Answer]()
+        self._calling = calling
 
     def read(self) -> None:
         """Read all answers; a thread is there for this."""
         error: StageError | StageGone | None = None
         try:
             for answer in self._calling:
-                if not self._put(answer):
+                if not self.answers.put(answer, ROOM):
                     return
         except Refused as refused:
             error = self.peer.failed(refused)
-        self._end(error)
-
-    def ready(self, notify: Callable[[], object]) -> bool:
-        """Whether `take` would not wait; else `notify` is called when it would not."""
-        with self._changed:
-            if self._found or self._over:
-                return True
-            self._notify = notify
-            return False
-
-    def take(self, due: float | None) -> Answer | None:
-        """Return the next answer, None after the last; raises why there is none."""
-        with self._changed:
-            while not self._found and not self._over:
-                left = None if due is None else due - time.monotonic()
-                if left is not None and left <= 0:
-                    raise StageGone(Code.DEADLINE, "the deadline has passed")
-                self._changed.wait(left)
-            if self._found:
-                self._changed.notify_all()
-                return self._found.popleft()
-            if self._error is not None:
-                raise self._error
-            return None
+        self.answers.end(error)
 
     def leave(self) -> None:
         """Let go of what is still to come; the call ends at the server."""
         self._calling.cancel()
-        self._end(StageGone(Code.UNAVAILABLE, "nobody reads it any more"))
-
-    def _put(self, answer: Answer) -> bool:
-        """Take an answer, when there is room for it; whether anybody reads on."""
-        with self._changed:
-            while len(self._found) >= ROOM and not self._over:
-                self._changed.wait()
-            if self._over:
-                return False
-            self._found.append(answer)
-            notify = self._tell()
-        if notify is not None:
-            notify()
-        return True
-
-    def _end(self, error: StageError | StageGone | None) -> None:
-        with self._changed:
-            if self._over:
-                return
-            self._over, self._error = True, error
-            notify = self._tell()
-        if notify is not None:
-            notify()
-
-    def _tell(self) -> Callable[[], object] | None:
-        self._changed.notify_all()
-        notify, self._notify = self._notify, None
-        return notify
-
-
-class Handle(np.ndarray[Any, Any]):
-    """A number that stands for the answers to a request; they go with the last who has it."""
-
-    answers: Answers
+        self.answers.end(StageGone(Code.UNAVAILABLE, "nobody reads it any more"))
 
 
 class Beginning:
@@ -134,35 +72,33 @@ class Beginning:
             raise LoadError(OTHER_MODEL, message, "give the server's gRPC address: `grpc://...`")
         self._peer, self._carrier = peer, peer.carrier
         self._lock = threading.Lock()
-        self._open: dict[Answers, threading.Thread] = {}
+        self._open: dict[OpenCall, threading.Thread] = {}
 
     def run_for(self, feeds: Mapping[str, Array], contexts: Sequence[object]) -> list[Array]:
         context = cast("Context", contexts[0])
         asked, timeout, _ = self._peer.request(feeds, [context])
-        answers = Answers(self._peer, self._carrier.stream(self._peer.target, asked, timeout))
-        thread = threading.Thread(target=self._read, args=(answers,), name="remote stream")
+        call = OpenCall(self._peer, self._carrier.stream(self._peer.target, asked, timeout))
+        thread = threading.Thread(target=self._read, args=(call,), name="remote stream")
         with self._lock:
-            self._open[answers] = thread
+            self._open[call] = thread
         thread.start()
-        context.tell_end(answers.leave)
-        handle = np.array(0, np.int64).view(Handle)
-        handle.answers = answers
-        return [handle]
+        context.tell_end(call.leave)
+        return [handle_of(call)]
 
     def close(self) -> None:
         with self._lock:
             left = dict(self._open)
-        for answers, thread in left.items():
-            answers.leave()
+        for call, thread in left.items():
+            call.leave()
             thread.join()
         self._peer.close()
 
-    def _read(self, answers: Answers) -> None:
+    def _read(self, call: OpenCall) -> None:
         try:
-            answers.read()
+            call.read()
         finally:
             with self._lock:
-                self._open.pop(answers, None)
+                self._open.pop(call, None)
 
 
 class NextStage(ModelStage):
@@ -175,15 +111,15 @@ class NextStage(ModelStage):
 
     def ready(self, columns: Sequence[Rows], notify: Callable[[], object]) -> bool:
         """Whether there is something to give; else `notify` is called when there is."""
-        return _answers(columns).ready(notify)
+        return _call(columns).answers.ready(notify)
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
-        answers, context = _answers(columns), cast("Context", columns[-1].item(0))
-        answer, fields = answers.take(context.deadline), self._segment.signature.results
+        call, context = _call(columns), cast("Context", columns[-1].item(0))
+        answer, fields = call.answers.take(context.deadline), self._segment.signature.results
         if answer is None:
-            found = [_blank(cast("TensorType", field.type)) for field in fields[1:]]
+            found = [blank(cast("TensorType", field.type)) for field in fields[1:]]
         else:
-            found = answers.peer.arrays(answer, named_alike(answer, self._outputs))
+            found = call.peer.arrays(answer, named_alike(answer, self._outputs))
         outputs = [np.array(answer is not None), *encoded(found, fields[1:])]
         hold(outputs, fields, self._axes)
         if answer is not None:
@@ -210,18 +146,8 @@ def require_part(segment: ModelSegment, part: str) -> None:
         )
 
 
-def _answers(columns: Sequence[Rows]) -> Answers:
-    handle = columns[0].item(0)
-    if not isinstance(handle, Handle):
-        raise StageError("what it is given was not made by the `:open` of its model")
-    return handle.answers
-
-
-def _blank(kind: TensorType) -> Array:
-    shape = tuple(dim if isinstance(dim, int) else 0 for dim in kind.dims)
-    if kind.dtype in (DType.STRING, DType.BYTES):
-        return np.full(shape, "" if kind.dtype is DType.STRING else b"", object)
-    return np.zeros(shape, to_numpy(kind.dtype))
+def _call(columns: Sequence[Rows]) -> OpenCall:
+    return answers_of(columns, OpenCall, f":{OPEN}")
 
 
 class _Nothing:

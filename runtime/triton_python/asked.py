@@ -1,13 +1,12 @@
 """Requests that a model has been given, until each has had its last response."""
 
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from ...stdlib.op import Array
+from ..answers import Answers
 from ..context import Context
 from ..request import Code, InSequence
 from ..stage import StageError, StageGone
@@ -38,15 +37,12 @@ class Given(NamedTuple):
 
 
 class Responses:
-    """What is answered to one request: some outputs, and in the end none or why there are none."""
+    """What is answered to one request; the model hears how much of it was taken."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._found: deque[tuple[Given, int]] = deque()
-        self._over = False
-        self._error: StageError | StageGone | None = None
-        self._notify: Callable[[], object] | None = None
+        self._answers = Answers[tuple[Given, int]]()
         self._room: Callable[[int | None], object] | None = None
+        self._lock = threading.Lock()  # for what was taken
         self._taken = self._size = 0
 
     def attend(self, room: Callable[[int | None], object]) -> None:
@@ -56,67 +52,37 @@ class Responses:
 
     def ready(self, notify: Callable[[], object]) -> bool:
         """Whether `take` would not wait; else `notify` is called when it would not."""
-        with self._changed:
-            if self._found or self._over:
-                return True
-            self._notify = notify
-            return False
+        return self._answers.ready(notify)
 
     def put(self, given: Given, size: int = 0) -> None:
-        """Take one response, of so many bytes."""
-        with self._changed:
-            if self._over:
-                return
-            self._found.append((given, size))
-            notify = self._tell()
-        if notify is not None:
-            notify()
+        """Take in one response, of so many bytes."""
+        self._answers.put((given, size))
 
     def end(self, error: StageError | StageGone | None = None) -> None:
         """Note that there is no other; the first reason counts."""
-        with self._changed:
-            if self._over:
-                return
-            self._over, self._error = True, error
-            notify = self._tell()
-        if notify is not None:
-            notify()
+        self._answers.end(error)
 
     def leave(self) -> None:
         """Note that nobody reads any more: what comes is let go."""
-        with self._changed:
-            over = self._over
-        self.end(StageError("the request is over"))
-        if not over and self._room is not None:
+        if self._answers.end(StageError("the request is over")) and self._room is not None:
             self._room(None)
-
-    def _tell(self) -> Callable[[], object] | None:
-        self._changed.notify_all()
-        notify, self._notify = self._notify, None
-        return notify
 
     def take(self, due: float | None = None) -> Given | None:
         """Return the next response, None after the last; raises why there is none."""
-        with self._changed:
-            while not self._found and not self._over:
-                left = None if due is None else due - time.monotonic()
-                if left is not None and left <= 0:
-                    raise StageGone(Code.DEADLINE, "the deadline has passed")
-                self._changed.wait(left)
-            if not self._found:
-                if self._error is not None:
-                    raise self._error
-                return None
-            found, size = self._found.popleft()
+        found = self._answers.take(due)
+        if found is None:
+            return None
+        given, size = found
+        with self._lock:
             taken = self._count(size)
         if taken and self._room is not None:
             self._room(taken)
-        return found
+        return given
 
     def _count(self, size: int) -> int:
         """Note that one was taken; return how many the model is to hear of, none yet mostly."""
         self._taken, self._size = self._taken + 1, self._size + size
-        if self._over or (self._taken < ROOM // 2 and self._size < ROOM_BYTES // 2):
+        if self._answers.over or (self._taken < ROOM // 2 and self._size < ROOM_BYTES // 2):
             return 0
         taken, self._taken, self._size = self._taken, 0, 0
         return taken

@@ -5,24 +5,16 @@ none.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
-from ...dsl.types import DType, TensorType
-from ...stdlib.dtypes import to_numpy
-from ...stdlib.op import Array
+from ...dsl.types import TensorType
+from ..answers import answers_of, blank, handle_of
 from ..context import Context
-from ..rows import Rows, Value
-from ..stage import StageError
+from ..rows import Rows
 from .asked import Asked, Responses
 from .stages import AGAIN, TritonStage, remark, run_of
-
-
-class Handle(np.ndarray[Any, Any]):
-    """A number that stands for the responses of a request; they go with the last who has it."""
-
-    responses: Responses
 
 
 class OpenStage(TritonStage):
@@ -41,10 +33,8 @@ class OpenStage(TritonStage):
                 break
             if self._iterations is not None:
                 self._iterations.follow(one)
-        handle = np.array(0, np.int64).view(Handle)
-        handle.responses = one.responses
         context.tell_end(one.responses.leave)
-        return [Rows.shared(cast("Value", handle), count)]
+        return [Rows.shared(handle_of(one.responses), count)]
 
 
 class NextStage(TritonStage):
@@ -59,7 +49,7 @@ class NextStage(TritonStage):
         answer = responses.take(context.deadline)
         fields = self._segment.signature.results
         if answer is None:
-            rest = [Rows.one(_blank(cast("TensorType", field.type))) for field in fields[1:]]
+            rest = [Rows.one(blank(cast("TensorType", field.type))) for field in fields[1:]]
             return [Rows.one(np.array(False)), *rest]
         remark(context, answer.parameters)
         told = {**answer.outputs, self._segment.output_names[0]: ("BOOL", np.array(True))}
@@ -67,14 +57,4 @@ class NextStage(TritonStage):
 
 
 def _responses(columns: Sequence[Rows]) -> Responses:
-    handle = columns[0].item(0)
-    if not isinstance(handle, Handle):
-        raise StageError("what it is given was not made by the `open` of its model")
-    return handle.responses
-
-
-def _blank(kind: TensorType) -> Array:
-    shape = tuple(dim if isinstance(dim, int) else 0 for dim in kind.dims)
-    if kind.dtype in (DType.STRING, DType.BYTES):
-        return np.full(shape, "" if kind.dtype is DType.STRING else b"", object)
-    return np.zeros(shape, to_numpy(kind.dtype))
+    return answers_of(columns, Responses, "open")
