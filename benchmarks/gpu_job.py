@@ -132,7 +132,7 @@ def what(job: Job) -> Found:
 
 
 def _driver() -> Found:
-    from headrace.runtime.tensorrt.driver import find_gpu
+    from headrace.runtime.devices.cuda_driver import find_gpu
 
     gpu = find_gpu(0)
     return {} if gpu is None else {"driver": gpu.driver}

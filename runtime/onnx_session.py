@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NoReturn, Protocol, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from ..stdlib.op import Array
-from .devices.device import Device, Stream, View
+from .devices.device import Device, Pointed, Stream, View
 from .devices.resident import ResidentDevice
 from .devices.streams import Streams
 from .division import Share
@@ -184,10 +184,3 @@ def pinned(cpus: Sequence[int], run: Callable[[Feeds], Results], feeds: Feeds) -
         return run(feeds)
     finally:
         os.sched_setaffinity(0, before)
-
-
-class Pointed(Protocol):
-    """A stream that a library outside of this process's Python can be given."""
-
-    @property
-    def pointer(self) -> int: ...

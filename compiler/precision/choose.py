@@ -11,13 +11,13 @@ from ...dsl.diagnostic import CompileError, Diagnostic, Label
 from ...dsl.source import Span
 from ...stdlib.op import Decline
 from ..graph import Blob, Graph, ModelDef
+from ..plan import ENGINES
 from ..schedule import stages_of
 from .kept import is_of_bytes, quantised_by
 from .report import Method, Precision
 
 _NEED_RANGES = frozenset({"Conv", "ConvTranspose"})
 _AT_RUN = frozenset({"MatMul", "Gemm", "LSTM"})
-_TENSORRT = ("tensorrt", "tensorrt_rtx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def jobs_of(graph: Graph, schedule: ast.Schedule | None) -> Iterator[Job]:
             model,
             model.content,
             settings.precision,
-            device.startswith("gpu:") or settings.backend in _TENSORRT,
+            device.startswith("gpu:") or settings.backend in ENGINES,
             _asked_at(schedule, name) or model.span,
         )
 

@@ -3,7 +3,8 @@
 device.py (what a device, a stream, an event, a buffer and a view are) · ledger.py (what is counted)
 · streams.py (those of a stage) · host.py (`cpu`) · driver.py (what a kind of device does itself)
 · resident.py (what devices with memory of their own have in common, with a pool.py) · gpu.py
-(`gpu:0`, CuPy) · sim.py (`sim`, for tests, made of the parts in simulation)
+(`gpu:0`, CuPy) · cuda_driver.py (which GPUs there are) · sim.py (`sim`, for tests, made of the
+parts in simulation)
 """
 
 from importlib import import_module

@@ -65,6 +65,13 @@ class Stream(Protocol):
         ...
 
 
+class Pointed(Protocol):
+    """A stream that a library outside of this process's Python can be given."""
+
+    @property
+    def pointer(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a device was found to have; None where nothing says. `memory` is in bytes, `sm` the

@@ -12,17 +12,16 @@ What is found of a device is asked of its attributes and not told by its name.
 import ctypes
 import math
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, cast
 
 import numpy as np
 
 from ...stdlib.op import Array
 from ..load_error import NO_RUNTIME, LoadError
-from ..tensorrt.package import open_package
-from .device import Buffer, Capabilities, DeviceError, DeviceKind, Event, Stream, View
+from ..tensorrt.package import dla_cores
+from .device import Buffer, Capabilities, Device, DeviceError, DeviceKind, Event, Stream, View
 from .driver import Kind, ResidentStream
 from .resident import ResidentDevice
 
@@ -313,14 +312,9 @@ def probe(cuda: Any, index: int) -> Capabilities:
     )
 
 
-def dla_cores() -> int | None:
-    """Return how many DLA cores TensorRT finds on a board; None where it is not there to be asked.
-    There must be a driver: without one it is not to be asked at all."""
-    try:
-        package = open_package("tensorrt")
-    except LoadError:
-        return None
-    return int(package.module.Builder(package.logger(deque())).num_DLA_cores)
+def calls_to(device: Device) -> AbstractContextManager[object]:
+    """Return a context in which what a library is asked for in this thread is done on a GPU."""
+    return device.current() if isinstance(device, GpuDevice) else nullcontext()
 
 
 def _dtype(name: str) -> "np.dtype[Any]":  # Any: of any scalar

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from ...compiler.plan import ENGINES, ModelSegment, Plan
 from ..devices import open_device
+from ..devices.cuda_driver import Gpu, find_gpu
+from ..devices.gpu import calls_to
 from ..load_error import LoadError
 from .build import Request
 from .cache import EngineCache, Entry, key_of
-from .driver import Gpu, calls_to, find_gpu
 from .opening import take_engine
 from .package import Package, open_package
 

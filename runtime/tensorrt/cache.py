@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from ..devices.cuda_driver import Gpu
 from .build import Built, Request
-from .driver import Gpu
 from .package import Package
 from .report import Report
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...dsl.types import DType
+from ..devices.cuda_driver import Gpu
 from ..devices.device import Event, Stream
 from ..load_error import NO_ENGINE, LoadError
 from .build import Request
-from .driver import Gpu
 from .package import HEARD, Package
 
 _DTYPES: Final = {

@@ -10,14 +10,15 @@ from typing import cast
 from ...compiler.plan import ModelSegment
 from ...dsl.types import TensorType
 from ..backend import Backend, Loading
+from ..devices.cuda_driver import Gpu, find_gpu
 from ..devices.device import Device
+from ..devices.gpu import calls_to
 from ..division import Share
 from ..instance import ModelStage
 from ..load_error import NO_DEVICE, LoadError
 from ..stage import policy_of
 from .build import LEAVE, Built, Request, build, check_features
 from .cache import EngineCache, Entry, key_of
-from .driver import Gpu, calls_to, find_gpu
 from .engine import Engine
 from .package import OTHERWISE, Package, open_package
 from .refit import refitted, skeleton

@@ -76,3 +76,13 @@ def described(module: Any, name: str) -> Package:  # Any: an untyped module
     """Return a module as a package."""
     version = str(module.__version__)
     return Package(module, name, version, dialect(name, int(version.partition(".")[0])))
+
+
+def dla_cores() -> int | None:
+    """Return how many DLA cores TensorRT finds on a board; None where it is not there to be asked.
+    There must be a driver: without one it is not to be asked at all."""
+    try:
+        package = open_package("tensorrt")
+    except LoadError:
+        return None
+    return int(package.module.Builder(package.logger(deque())).num_DLA_cores)

@@ -6,30 +6,23 @@ host because sizes come of it, has to be waited for.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from ...compiler.plan import ShapeRange
 from ...stdlib.op import Array
-from ..devices.device import Device, Stream, View
+from ..devices.device import Device, Pointed, Stream, View
+from ..devices.gpu import calls_to
 from ..devices.resident import ResidentDevice
 from ..devices.streams import Streams
 from ..request import Code
 from ..session import said
 from ..stage import StageError, StageGone
-from .driver import calls_to
 from .engine import Context, Engine, Port
 from .outputs import output_allocator
 
 _BYTE = np.dtype(np.uint8)
-
-
-class Pointed(Protocol):
-    """A stream that a library outside of this process's Python can be given."""
-
-    @property
-    def pointer(self) -> int: ...
 
 
 class EngineSession:

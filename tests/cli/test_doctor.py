@@ -15,7 +15,7 @@ from headrace.doctor.machine import Machine, read_quota, read_release, this_mach
 from headrace.doctor.needs import lacking
 from headrace.doctor.problems import cupy, limits, versions
 from headrace.dsl.source import Source
-from headrace.runtime.tensorrt.driver import Gpu
+from headrace.runtime.devices.cuda_driver import Gpu
 from tests.runtime.plans import add_model
 
 ROOT = Path(__file__).parents[2]

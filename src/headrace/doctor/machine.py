@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..runtime.devices.gpu import dla_cores
-from ..runtime.tensorrt.driver import Gpu, find_gpu
+from ..runtime.devices.cuda_driver import Gpu, find_gpu
+from ..runtime.tensorrt.package import dla_cores
 
 _MODEL: Final = Path("/proc/device-tree/model")
 _RELEASE: Final = Path("/etc/nv_tegra_release")

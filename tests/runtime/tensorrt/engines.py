@@ -9,13 +9,13 @@ from onnx import TensorProto, helper
 
 import headrace
 from headrace.compiler.plan import ModelSegment
+from headrace.runtime.devices.cuda_driver import Gpu
 from headrace.runtime.devices.device import View
 from headrace.runtime.devices.sim import SimDevice, SimStream
 from headrace.runtime.instance import ModelStage
 from headrace.runtime.metrics import StageCell
 from headrace.runtime.rows import Rows
 from headrace.runtime.stage import policy_of
-from headrace.runtime.tensorrt.driver import Gpu
 from headrace.runtime.tensorrt.opening import open_session
 from headrace.runtime.tensorrt.package import Package, described
 from headrace.runtime.tensorrt.session import EngineSession

@@ -11,10 +11,10 @@ import pytest
 
 from headrace.compiler.plan import ShapeRange
 from headrace.compiler.policies import EngineBuild
+from headrace.runtime.devices.cuda_driver import Gpu
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.tensorrt.build import Built, Request
 from headrace.runtime.tensorrt.cache import EngineCache, key_of
-from headrace.runtime.tensorrt.driver import Gpu
 from headrace.runtime.tensorrt.opening import take_engine
 from headrace.runtime.tensorrt.package import Package, described
 from headrace.runtime.tensorrt.report import Report

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import headrace
+from headrace.runtime.devices.cuda_driver import find_gpu
 from headrace.runtime.load_error import LoadError
-from headrace.runtime.tensorrt.driver import find_gpu
 from headrace.runtime.tensorrt.package import open_package
 from tests.runtime.tensorrt.engines import PIPE, SCALED, SIZES, scaled
 from tests.runtime.tensorrt.signatures import versions

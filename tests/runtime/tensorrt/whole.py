@@ -18,9 +18,9 @@ import numpy as np
 
 import headrace
 from headrace.compiler.plan import Plan
+from headrace.runtime.devices.cuda_driver import Gpu, find_gpu
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.request import Request
-from headrace.runtime.tensorrt.driver import Gpu, find_gpu
 from tests.runtime.tensorrt.engines import OCR, OCR_SCHEDULE, PIPE, SCALED, NumberedDevice, scaled
 from tests.runtime.tensorrt.stand_in import stand_in
 

@@ -1,15 +1,11 @@
 """Whether there is a CUDA driver with a GPU, and which: asked of the driver itself, through ctypes.
 
-TensorRT is not to be asked: without a driver its `Runtime` looks alive, and the next call ends the
-process.
+Nothing need be installed for it, and no library is the one to ask: without a driver TensorRT's
+`Runtime` looks alive, and the next call ends the process.
 """
 
 import ctypes
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-
-from ..devices.device import Device
-from ..devices.gpu import GpuDevice
 
 _MAJOR, _MINOR = 75, 76
 """`CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`."""
@@ -17,7 +13,7 @@ _MAJOR, _MINOR = 75, 76
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """What an engine may depend on: `sm` is 90 for compute capability 9.0, `driver` 13000."""
+    """What engines may depend on: `sm` is 90 for compute capability 9.0, `driver` 13000."""
 
     name: str
     sm: int
@@ -41,8 +37,3 @@ def find_gpu(index: int) -> Gpu | None:
     for number, attribute in zip(numbers, (_MAJOR, _MINOR), strict=True):
         cuda.cuDeviceGetAttribute(ctypes.byref(number), attribute, device)
     return Gpu(name.value.decode(), numbers[0].value * 10 + numbers[1].value, driver.value)
-
-
-def calls_to(device: Device) -> AbstractContextManager[object]:
-    """Return a context in which what a library is asked for in this thread is done on a GPU."""
-    return device.current() if isinstance(device, GpuDevice) else nullcontext()
