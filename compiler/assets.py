@@ -168,7 +168,8 @@ def _missing(path: Path, location: str) -> Missing:
         return Missing(message, f"there is no folder `{Path(location).parent}` either")
     name = nearest(path.name, _files(path.parent))
     if name is None:
-        return Missing(message)
+        alone = location.startswith(PACKAGE_PREFIX) or Path(location).is_absolute()
+        return Missing(message, None if alone else "a path starts at the folder of this source")
     meant = location[: len(location) - len(path.name)] + name
     return Missing(message, f'did you mean `"{meant}"`?', meant=meant)
 

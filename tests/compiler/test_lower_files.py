@@ -272,6 +272,24 @@ def test_what_is_no_source_is_refused_by_its_kind_and_not_read(
     assert "secret" not in render([found])
 
 
+@pytest.mark.parametrize(
+    ("location", "help"),
+    [
+        ("keys.txt", 'did you mean `"key.txt"`?'),
+        ("a/keys.txt", "there is no folder `a` either"),
+        ("words.txt", "a path starts at the folder of this source"),
+        ("/words-of-nobody.txt", None),
+    ],
+)
+def test_a_file_that_is_not_there_comes_with_a_cure(
+    tmp_path: Path, location: str, help: str | None
+) -> None:
+    (tmp_path / "key.txt").write_text("a\n")
+    text = f'const c: string[K] = lines("{location}")\n'
+    (found,) = lowered(text, tmp_path).diagnostics
+    assert (found.code, found.help) == ("HR311", help)
+
+
 def test_a_suggested_name_is_of_the_kind_that_is_wanted(tmp_path: Path) -> None:
     (tmp_path / "f.py").write_text("def modal(x): ...\nclass Model: ...\n")
     wanted = 'model m = python "f.py:Modal" (x: f32) -> (y: f32)\nfn f(x: f32) -> (y: f32)'
