@@ -60,6 +60,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace, console: Console) -> Exit:
     from ..compiler import plan_file
+    from ..compiler.plan import OpSegment
 
     source = _files.find(arguments.source, _files.SOURCE)
     target = Path(arguments.output or source.with_suffix(_files.PLAN))
@@ -93,8 +94,9 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         raise UsageError(f"`{target}` cannot be written: {error.strerror}") from error
     size = target.stat().st_size
     pipelines = ", ".join(pipeline.name for pipeline in plan.pipelines)
+    segments = sum(not isinstance(one, OpSegment) for one in plan.segments)  # as explain counts
     console.print(
-        f"{target}: {pipelines} in {count(len(plan.segments), 'segment')}, "
+        f"{target}: {pipelines} in {count(segments, 'segment')}, "
         f"{size / (1 << 20):.1f} MiB, sha256 {plan_file.plan_hash(target)}"
     )
     _engines.build(plan, arguments, console)
