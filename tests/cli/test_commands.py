@@ -319,6 +319,13 @@ def test_test_runs_test_blocks(run: Run, folder: Path) -> None:
     assert err == "0 tests passed, 1 failed\n"
 
 
+def test_test_says_that_a_file_with_mistakes_was_not_tried(run: Run, folder: Path) -> None:
+    (folder / "app.pipe").write_text(PROGRAM.replace("given x", "given z"))
+    status, _, err = run("test")
+    assert status == 1
+    assert err.endswith("\nmistakes in 1 file\n")
+
+
 # ---- processes
 
 

@@ -16,7 +16,7 @@ def _arguments(parser: ArgumentParser) -> None:
 def _run(arguments: Namespace, console: Console) -> Exit:
     from ..testing import run_tests
 
-    passed, failed, broken = 0, 0, False
+    passed, failed, broken = 0, 0, 0
     for path in _files.sources(arguments.paths):
         try:
             for result in run_tests(_files.read(path)):
@@ -30,9 +30,11 @@ def _run(arguments: Namespace, console: Console) -> Exit:
                 passed, failed = passed + (not result.failures), failed + bool(result.failures)
         except CompileError as error:
             console.mistakes(error.diagnostics)
-            broken = True
-    said = f"{count(passed, 'test')} passed" if passed or failed else "no tests"
-    console.say(said + (f", {failed} failed" if failed else ""))
+            broken += 1
+    parts = [f"{count(passed, 'test')} passed"] if passed or failed else []
+    parts += [f"{failed} failed"] if failed else []
+    parts += [f"mistakes in {count(broken, 'file')}"] if broken else []
+    console.say(", ".join(parts) or "no tests")
     return Exit.MISTAKES if failed or broken else Exit.GOOD
 
 
