@@ -52,6 +52,12 @@ def test_the_image_copies_only_what_is_there(plan: Plan, jetpack: str) -> None:
     assert "wheels/README.md" in files
 
 
+@pytest.mark.parametrize("device", ["cpu", "gpu:0"])
+def test_a_heading_of_the_readme_stands_alone(plan: Plan, device: str) -> None:
+    text = bundle(with_models(plan, device=device)).files["README.md"].decode()
+    assert text.count("\n## ") == text.count("\n\n## ") > 0
+
+
 @pytest.mark.parametrize("jetpack", RELEASES)
 def test_what_starts_it_is_python_and_a_unit(plan: Plan, jetpack: str) -> None:
     files = bundle(plan, jetpack, "my plan").files
