@@ -83,7 +83,9 @@ def _answering(service: Service, operation: Operation) -> Endpoint:
 
     async def respond(request: Request) -> Response:
         caller = service.policy.require(operation.access, request.headers.get("authorization"))
-        found = answer(service, await _arguments(request, service), caller)
+        brings = operation.access is Access.CONTROL and service.repository.takes_files
+        limit = service.limits.body if brings else service.limits.arguments
+        found = answer(service, await _arguments(request, service, limit), caller)
         if isinstance(found, Later):
             await wait_until_done(found.future)
             found = found.finish(found.future)
@@ -93,12 +95,12 @@ def _answering(service: Service, operation: Operation) -> Endpoint:
     return _guarded(service, operation, respond)
 
 
-async def _arguments(request: Request, service: Service) -> Arguments:
+async def _arguments(request: Request, service: Service, limit: int) -> Arguments:
     """Return the members of the body and the names in the path, which go before."""
     members: Mapping[str, Any] = {}  # Any: JSON
     body = b""
     if request.method == "POST":
-        body = await request_body(request, service, service.limits.arguments)
+        body = await request_body(request, service, limit)
     if body.strip():
         try:
             members = _OBJECTS.decode(body)

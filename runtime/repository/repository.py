@@ -22,6 +22,7 @@ from ..load import Progress
 from ..protocols.models import Described
 from ..shared import Shared
 from .app import App
+from .brought import brought
 from .counts import Totals
 from .drains import Drains
 from .nested import nested_models
@@ -57,13 +58,16 @@ class Repository:
         find: Find | None = None,
         configure: Configure | None = None,
         takes_files: bool = False,
+        takes_code: bool = False,
         strict: bool = False,
     ) -> None:
         """`config` is that of all engines. `policies` are by app, "" for those not named, which
         is the latest version otherwise. `find` serves `load` without a plan, `configure` with
-        a configuration beside it, and files where it `takes_files`. A `strict` one is not ready
-        while an app could not be loaded."""
+        a configuration beside it. Callers may bring files where it `takes_files`: those that
+        belong to a configuration, or else plans, which may hold code where it `takes_code`. A
+        `strict` one is not ready while an app could not be loaded."""
         self.configure, self.takes_files, self._strict = configure, takes_files, strict
+        self._takes_code = takes_code
         config = config or EngineConfig()
         self.nested = nested_models(self, config.clock)
         self._config = replace(config, nested=self.nested)
@@ -269,6 +273,8 @@ class Repository:
         candidates: Mapping[int, Candidate] = {}
         if config is not None and self.configure is not None:
             candidates = self.configure(app, config, files)
+        elif files and self.takes_files:
+            candidates = brought(files, code=self._takes_code)
         elif self._find is not None:
             candidates = self._find(app)
         if change is not None:

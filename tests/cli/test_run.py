@@ -224,6 +224,8 @@ def test_a_library_in_a_folder_is_not_an_app(tmp_path: Path) -> None:
         (("--labels", f"q.y={__file__}"), "there is no pipeline `q`"),
         (("--host", "0.0.0.0", "--allow", "settings"), "settings would be anybody's"),
         (("--host", "0.0.0.0", "--control", "explicit"), "control would be anybody's"),
+        (("--allow-load-files",), "--allow-load-files is for callers who may load"),
+        (("--allow-load-code", "--allow", "control"), "goes with --allow-load-files"),
     ],
 )
 def test_wrong_usage_is_told(

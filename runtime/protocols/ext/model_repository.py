@@ -2,7 +2,7 @@
 
 A model is loaded with the app that it belongs to, for a plan holds all of an app's pipelines. What
 is loaded lies in the server's own folder: no file comes from a caller, unless the repository takes
-what is no code, and of a configuration only what `overrides.py` says.
+some (`brought.py`), and of a configuration only what `overrides.py` says.
 """
 
 import logging
@@ -73,7 +73,8 @@ def _load(service: Service, asked: Arguments, _: Caller) -> Later:
                 raise Fault(
                     Code.UNSUPPORTED,
                     f"failed to load '{name}': parameter {shown(parameter)}: files come from the "
-                    "server's own folder, never from callers",
+                    "server's own folder; callers bring some where it is started with "
+                    "`--allow-load-files`",
                 )
             files[parameter.removeprefix("file:")] = _content(parameter, value)
             continue
@@ -83,7 +84,7 @@ def _load(service: Service, asked: Arguments, _: Caller) -> Later:
             config = value
         else:
             change = read_override(name, value)
-    if files and config is None:
+    if files and config is None and repository.configure is not None:
         raise RequestError(f"failed to load '{name}': files come with the `config` that is theirs")
     try:
         app = repository.app_of(name)

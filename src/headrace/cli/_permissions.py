@@ -27,6 +27,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         "settings of the log; those from elsewhere need --tokens",
     )
     parser.add_argument(
+        "--allow-load-files",
+        action="store_true",
+        help="take files that a caller loads, plans or those of a model, where they are no code",
+    )
+    parser.add_argument(
+        "--allow-load-code",
+        action="store_true",
+        help="take plans that a caller loads whatever they hold: code that runs as the server does",
+    )
+    parser.add_argument(
         "--page",
         action=BooleanOptionalAction,
         default=True,
@@ -81,6 +91,12 @@ def policy(arguments: Namespace) -> "Policy":
         check_exposure(found, arguments.host)
     except ValueError as error:
         raise UsageError(str(error), "see `--tokens`") from None
+    if arguments.allow_load_files and not found.serves(Access.CONTROL):
+        raise UsageError("--allow-load-files is for callers who may load: see --control explicit")
+    if arguments.allow_load_code and not arguments.allow_load_files:
+        raise UsageError("--allow-load-code goes with --allow-load-files")
+    if arguments.allow_load_code and arguments.model_repository:
+        raise UsageError("--allow-load-code is for plans; to a Triton repository code never comes")
     return found
 
 

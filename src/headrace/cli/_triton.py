@@ -56,11 +56,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     group.add_argument("--model-control-mode", choices=("none", "poll", "explicit"))
     group.add_argument("--load-model", action="append", default=[], metavar="NAME")
-    group.add_argument(
-        "--allow-load-files",
-        action="store_true",
-        help="take the files of a model that a caller loads, where they are no code",
-    )
     group.add_argument("--model-config-name", metavar="NAME", help="of MODEL/configs/NAME.pbtxt")
     for name, otherwise, what in (
         ("exit-on-error", True, "end when a model cannot be loaded; default: true"),

@@ -249,6 +249,7 @@ def _repository(
         find=found,
         configure=_triton.configure(arguments, find) if arguments.model_repository else None,
         takes_files=arguments.allow_load_files,
+        takes_code=arguments.allow_load_code,
         strict=bool(arguments.model_repository) and arguments.strict_readiness,
     )
     shares: dict[str, dict[int, float]] = {}

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
 
 import httpx
 import numpy as np
@@ -9,13 +11,15 @@ import pytest
 from tritonclient.utils import InferenceServerException
 
 from headrace.compiler.plan import Plan
+from headrace.compiler.plan_file import to_bytes
 from headrace.runtime.access import Access, Token, policy_of
 from headrace.runtime.engine import EngineConfig
+from headrace.runtime.protocols.limits import MIB
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.repository.version import Candidate
 from headrace.runtime.server import Server, serve
 from headrace.runtime.server_config import Carrier
-from tests.runtime.repository.plans import adding
+from tests.runtime.repository.plans import adding, failing
 from tests.runtime.wire.conftest import eventually, free_ports
 from tests.runtime.wire.stock import KINDS, Stock, stock
 
@@ -132,6 +136,50 @@ def test_neither_a_configuration_nor_a_file_comes_from_a_caller(server: Server, 
     with stock(kind, server) as client, pytest.raises(InferenceServerException) as error:
         client.load_model("app", headers=BEARER, config=json.dumps({"backend": "python"}))
     assert "plans come from the server's own folder" in str(error.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_may_load_brings_plans_that_are_data_where_the_operator_lets_him(kind: str) -> None:
+    """What a caller has brought is served until the next load, and code never is."""
+    repository = Repository(EngineConfig(workers=1), find=Folder().find, takes_files=True)
+    policy = policy_of((), [Token("ops", SECRET, frozenset({Access.CONTROL}))])
+    given, code = to_bytes(adding(7.0)), to_bytes(failing())
+    wrong = {
+        "no plan of a version": {"file:../model.plan": given},
+        "called `1/model.plan`": {"file:1/model.onnx": given},
+        "two files of version 1": {"file:1/model.plan": given, "file:01/model.plan": given},
+        "not a plan": {"file:1/model.plan": b"something else"},
+        "runs on `python`, which is code": {"file:1/model.plan": code},
+    }
+    with (
+        serve(repository, free_ports(Carrier.AUTO, policy=policy)) as server,
+        stock(kind, server) as client,
+    ):
+        with pytest.raises(InferenceServerException, match="token"):
+            client.load_model("app", files={"file:1/model.plan": given})
+        client.load_model("app", headers=BEARER, files={"file:3/model.plan": given})
+        assert ask(client) == 8.0
+        for said, files in wrong.items():
+            with pytest.raises(InferenceServerException, match=said):
+                client.load_model("app", headers=BEARER, files=files)
+        assert ask(client) == 8.0
+        client.load_model("app", headers=BEARER)
+        assert ask(client) == 2.0
+    repository.close()
+
+
+def test_code_comes_from_callers_where_that_is_let_too_and_a_body_is_as_long_as_any() -> None:
+    repository = Repository(EngineConfig(workers=1), takes_files=True, takes_code=True)
+    policy = policy_of((Access.CONTROL,), ())
+    plan, filler = failing(), bytes(2 * MIB)
+    long = replace(plan, blobs=(*plan.blobs, (sha256(filler).hexdigest(), filler)))
+    with (
+        serve(repository, free_ports(Carrier.AUTO, policy=policy)) as server,
+        stock("http", server) as client,
+    ):
+        client.load_model("new", files={"file:1/model.plan": to_bytes(long)})
+        assert index(client) == {"p": ("READY", "")}
+    repository.close()
 
 
 def test_only_what_is_ready_is_told_when_that_is_asked(server: Server) -> None:
