@@ -1,16 +1,30 @@
 """The plan: what the compiler hands to the runtime. Plain frozen data, nothing else is shared.
 
-A pipeline's body is a Block of steps over numbered slots. A block runs for a *group* of rows at
-once: every slot then holds one value per row. Nested blocks name the slots they capture. The
-file format is in `plan_file.py`. How stages are served is in `policies.py`, whose names are here
-too: the runtime looks no further than this file.
+A pipeline's body is a Block of steps (`plan_steps.py`) that run segments, and how these are served
+is in `policies.py`. The names of both are here too: the runtime looks no further than this file.
+The file format is in `plan_file.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from ..dsl.types import Dim, DimVar, Field, Signature, Type
+from ..dsl.types import DimVar, Field, Signature, Type
 from ..stdlib.op import Literal
+from .plan_steps import Block as Block
+from .plan_steps import BranchStep as BranchStep
+from .plan_steps import CallStep as CallStep
+from .plan_steps import Check as Check
+from .plan_steps import CheckStep as CheckStep
+from .plan_steps import EachStep as EachStep
+from .plan_steps import EmitStep as EmitStep
+from .plan_steps import LoopStep as LoopStep
+from .plan_steps import Place as Place
+from .plan_steps import SpreadStep as SpreadStep
+from .plan_steps import Step as Step
+from .plan_steps import SwitchStep as SwitchStep
+from .plan_steps import TogetherStep as TogetherStep
+from .plan_steps import TransferStep as TransferStep
+from .plan_steps import TryStep as TryStep
 from .policies import NO_SERVICE
 from .policies import Batching as Batching
 from .policies import EngineBuild as EngineBuild
@@ -32,29 +46,6 @@ PROVIDED: Final = ("onnx_tensorrt", "onnx_tensorrt_rtx")
 
 ON_DEVICES: Final = ("onnx", *PROVIDED, *ENGINES, "kernel")
 """Backends whose stages take and give values in a device's memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in the source a step comes from."""
-
-    file: str
-    line: int
-    column: int
-    text: str  # the source line, for errors at run time
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Dimensions compared when a stage has run; `text` is as written."""
-
-    left: Dim
-    op: str
-    right: Dim
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,168 +169,6 @@ Segment: TypeAlias = ModelSegment | OpSegment | PythonSegment
 
 
 @dataclass(frozen=True, slots=True)
-class CallStep:
-    """Run segment `segment` of the plan on every row."""
-
-    segment: int
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class BranchStep:
-    """Rows whose `condition` holds go through `then`, the others through `orelse`."""
-
-    condition: int
-    then: "Block"
-    orelse: "Block"
-    outputs: tuple[int, ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchStep:
-    """Each row goes through the block of the first case that holds its `subject`, or `default`."""
-
-    subject: int
-    cases: tuple[tuple[tuple[Literal, ...], "Block"], ...]
-    default: "Block"
-    outputs: tuple[int, ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class EachStep:
-    """Walk lists side by side: the items of all rows form one group in which `body` runs.
-
-    `body.params` take one item of each iterable. With `filtered` the last of `body.results` says
-    which items are kept. `result_types` are the types of the outputs (for empty ones), and `sizes`
-    says where names in them are found: the length of axis `axis` of slot `slot`.
-    """
-
-    iterables: tuple[int, ...]
-    body: "Block"
-    filtered: bool
-    outputs: tuple[int, ...]
-    result_types: tuple[Type, ...]
-    place: Place
-    sizes: tuple[tuple[DimVar, int, int], ...] = ()  # name, slot, axis
-
-
-@dataclass(frozen=True, slots=True)
-class LoopStep:
-    """Run `body` again and again, at most `maximum` times a row, with what it carries.
-
-    `body.params` take the carried values and `body.results` give the next ones; with `stops` the
-    last of them says which rows have had their last turn. Outputs are what each row carried then.
-    """
-
-    maximum: int
-    carried: tuple[int, ...]
-    body: "Block"
-    stops: bool
-    outputs: tuple[int, ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class TryStep:
-    """Rows that fail in `body`, or take longer than `within` seconds, go through `orelse`."""
-
-    body: "Block"
-    orelse: "Block"
-    within: float | None
-    outputs: tuple[int, ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class TogetherStep:
-    """Run blocks that do not need each other at once, for all rows. `outputs` are the results of
-    each, in their order. Nothing in them emits."""
-
-    blocks: tuple["Block", ...]
-    outputs: tuple[int, ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class SpreadStep:
-    """Run one of some blocks for all rows, which do the same on different devices: a block of
-    share 2 is taken twice as often as one of share 1."""
-
-    blocks: tuple["Block", ...]
-    shares: tuple[int, ...]
-    outputs: tuple[int, ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class EmitStep:
-    """Send one response, a value for each result of the pipeline, and go on."""
-
-    inputs: tuple[int, ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class TransferStep:
-    """Copy a slot's values to a device's memory ("cpu", "sim", "gpu:0"), mostly from `origin`."""
-
-    source: int
-    target: int
-    device: str
-    place: Place
-    origin: str = "cpu"  # nothing runs by it
-
-
-@dataclass(frozen=True, slots=True)
-class CheckStep:
-    """Dimensions that two stages must agree on, compared for every row.
-
-    `sizes` says where each name in `check` is found: the length of axis `axis` of slot `slot`.
-    """
-
-    check: Check
-    sizes: tuple[tuple[DimVar, int, int], ...]  # name, slot, axis
-    stage: str  # whom to blame
-    place: Place
-
-
-Step: TypeAlias = (
-    CallStep
-    | BranchStep
-    | SwitchStep
-    | EachStep
-    | LoopStep
-    | TryStep
-    | TogetherStep
-    | SpreadStep
-    | EmitStep
-    | TransferStep
-    | CheckStep
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Steps over `slots` registers. `captures` are (slot outside, slot inside) pairs;
-    `constants` are (slot, literal, type). `last_uses[i]` lists the slots free after step i.
-    `names` has what the source calls the value of each slot, "" for literals; nothing runs by
-    them."""
-
-    params: tuple[int, ...]
-    captures: tuple[tuple[int, int], ...]
-    constants: tuple[tuple[int, Literal, Type], ...]
-    steps: tuple[Step, ...]
-    results: tuple[int, ...]
-    slots: int
-    last_uses: tuple[tuple[int, ...], ...]
-    names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Parameter:
     """An input of a pipeline; with `has_default` a caller may leave it out."""
 
@@ -435,9 +264,9 @@ class Plan:
     pipelines: tuple[PipelinePlan, ...]
     segments: tuple[Segment, ...]
     memory: tuple[MemoryPlan, ...]
-    explanation: tuple[tuple[str, str], ...]
+    explanation: tuple[tuple[str, str], ...] = field(repr=False)
     declined: tuple[Declined, ...]
-    blobs: tuple[tuple[str, bytes], ...]
+    blobs: tuple[tuple[str, bytes], ...] = field(repr=False)
     resources: tuple[tuple[str, int], ...] = ()
     target: str = ""  # the machine that it was compiled for, where one was named
 

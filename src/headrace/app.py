@@ -7,7 +7,7 @@ answers, while it does.
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,6 +21,7 @@ from .dsl.read import read_source
 from .dsl.source import Source
 from .loaded import Loaded
 from .pipeline import Pipeline
+from .runtime.accept import show_signature
 from .runtime.engine import Engine, EngineConfig
 from .runtime.load import Progress
 from .runtime.metrics import Snapshot
@@ -40,6 +41,9 @@ class CompiledPlan:
     plan: Plan
     warnings: tuple[Diagnostic, ...] = ()
     rewritten: tuple[Rewritten, ...] = ()
+
+    def __repr__(self) -> str:
+        return _listed("CompiledPlan", map(show_signature, self.plan.pipelines))
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Write the plan file: everything needed to run, without the sources."""
@@ -88,6 +92,10 @@ def load(
     kept = None if engines is None else Path(engines)
     plan = _plan(source)
     return App(plan, workers, intra_op_threads, progress, tensorrt=tensorrt, engines=kept)
+
+
+def _listed(name: str, signatures: Iterable[str]) -> str:
+    return "\n".join([f"{name}(", *(f"    {signature}" for signature in signatures), ")"])
 
 
 def _source(source: "str | os.PathLike[str]") -> Source:
@@ -175,8 +183,7 @@ class App:
         self.close()
 
     def __repr__(self) -> str:
-        lines = [f"    {pipeline.signature}" for pipeline in self._pipelines.values()]
-        return "\n".join(["App(", *lines, ")"])
+        return _listed("App", (pipeline.signature for pipeline in self._pipelines.values()))
 
     def update(
         self,

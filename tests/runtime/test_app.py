@@ -40,6 +40,13 @@ def app() -> Iterator[App]:
         yield opened
 
 
+def test_an_app_and_what_it_is_made_of_are_readable(app: App) -> None:
+    shown = repr(app)
+    assert shown.startswith("App(\n    ocr(x: f32[N]) -> (y: f32[N], text: string)\n    rows(")
+    assert repr(CompiledPlan(app.plan)) == shown.replace("App", "CompiledPlan")
+    assert "\\x" not in repr(app.plan), "models are not shown"
+
+
 def test_a_call_gives_a_record(app: App) -> None:
     page = app.ocr(x=[1, 2])
     np.testing.assert_array_equal(page.y, np.array([2, 3], np.float32))
