@@ -11,9 +11,9 @@ and `batch_points` (`agree_sizes`) say of where and in what company stages run, 
 `budgets` and `resource_totals` hold that against the schedule, `check_target` against a `target` of
 `targets`, `check_engines` its engines (`engine_sizes`, `engine_ops`, `engine_bytes`), `planner`
 with `block_uses` (`known_sizes`), `segments`, `places` and `dimensions` makes the plan, in as many
-`lanes` as there are devices (`plan`, `plan_walk`), which `unseen` tells what the passes took out of
-it. `explain`, `explain_graph`, `plan_text`, `policy_text` and `deadline_split` are its text,
-`explain_diff` what is different in another, `pictures` its picture; `verify_plan`
+`lanes` as there are devices (`plan`, `plan_steps`, `plan_walk`), which `unseen` tells what the
+passes took out of it. `explain`, `explain_graph`, `plan_text`, `policy_text` and `deadline_split`
+are its text, `explain_diff` what is different in another, `pictures` its picture; `verify_plan`
 (`verify_policies`) says what a plan keeps to, and `plan_file` with `plan_codec` and `literal_codec`
 writes and reads it.
 
