@@ -25,7 +25,11 @@ from .device import Buffer, Capabilities, Device, DeviceError, DeviceKind, Event
 from .driver import Kind, ResidentStream
 from .resident import ResidentDevice
 
-_INSTALL: Final = "pip install 'headrace[gpu]'"
+_ELSEWHERE: Final = "compile it with a schedule whose devices are here"
+_INSTALL: Final = (
+    "where there is a GPU, pip install 'headrace[gpu]' in place of 'headrace[cpu]'; else "
+    f"{_ELSEWHERE}"
+)
 _NO_MEMORY: Final = 2
 """`cudaErrorMemoryAllocation`, for which CuPy has no name."""
 _DLPACK_CUDA: Final = 2
@@ -334,9 +338,10 @@ def _import_cupy(index: int) -> Any:  # Any: CuPy is optional
         count = int(cupy.cuda.runtime.getDeviceCount())
     except RuntimeError as error:
         message = f"the plan asks for gpu:{index}, and CUDA finds no device: {error}"
-        raise LoadError(NO_RUNTIME, message) from error
+        raise LoadError(NO_RUNTIME, message, _ELSEWHERE) from error
     if index >= count:
-        raise LoadError(NO_RUNTIME, f"the plan asks for gpu:{index}, and there are {count} GPUs")
+        message = f"the plan asks for gpu:{index}, and there are {count} GPUs"
+        raise LoadError(NO_RUNTIME, message, _ELSEWHERE)
     return cupy
 
 

@@ -58,6 +58,7 @@ def test_a_gpu_that_is_not_there_is_an_error_that_says_what_is_missing() -> None
         assert "headrace[gpu]" in str(caught.value.help)
     else:
         assert "CUDA finds no device" in caught.value.message
+    assert "a schedule whose devices are here" in str(caught.value.help)
 
 
 CALLS: dict[str, tuple[str, ...]] = {
