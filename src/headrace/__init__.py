@@ -4,11 +4,13 @@
 starts no thread, reads no file and takes no device; what a name needs is imported at its first
 use.
 
-In order of control flow: `cli` is the command line; `app` compiles and loads, `pipeline` calls
-(`asking` what it is `bound` to), `sequence` calls what keeps state, `asked` is what callers say
-beside inputs; `testing` runs a file's tests, with `expect` for what they say; `client` calls a
-server, and `stubs` are typed modules for calling either. Links lead to the packages below:
-`runtime`, `compiler`, `stdlib`, `dsl`.
+In order of control flow: `cli` is the command line; `app` compiles, with `samples` to `calibrate`
+by, and has what is `loaded`; `pipeline` calls (`asking` what it is `bound` to), `sequence` calls
+what keeps state, `asked` is what callers say beside inputs; `testing` runs a file's tests, with
+`expect` for what they say; `client` calls a server, and `stubs` are typed modules for calling
+either. `triton` reads repositories of Triton's, `export` writes what other systems serve, `doctor`
+looks at the machine; `backend` is what packages need that bring one, `version` ours. Links lead to
+the packages below: `runtime`, `compiler`, `stdlib`, `dsl`.
 """
 
 from importlib import import_module
