@@ -6,9 +6,12 @@ Fewer where the slow tests are left out. A test that wants more or fewer than ot
 """
 
 import gc
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+from tests.hangs import Watchdog
 
 # How long one example takes says more of what else the machine does than of the code.
 # The same examples each time, so that no run fails by chance; who wants others says so, where a
@@ -18,6 +21,7 @@ settings.register_profile("quick", max_examples=30, deadline=None, derandomize=T
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Watchdog())
     if config.getoption("--hypothesis-profile") is None:
         quick = "not slow" in str(config.getoption("-m"))
         settings.load_profile("quick" if quick else "full")
@@ -31,10 +35,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [one for one in items if not _is_exhaustive(one)]
 
 
-def pytest_collection_finish() -> None:
-    """Let no collection of garbage walk over all tests again: it takes longer than most of them."""
-    gc.collect()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let no collection of garbage walk over all tests: it takes longer than most of them."""
+    gc.disable()
+    result = yield
     gc.freeze()
+    gc.enable()
+    return result
 
 
 def _is_exhaustive(test: pytest.Item) -> bool:
