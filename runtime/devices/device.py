@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ...stdlib.op import Array
 from .ledger import Ledger
@@ -248,9 +249,9 @@ class Buffer:
         self._back()
 
 
-class View:
+class View(NDArrayOperatorsMixin):
     """A contiguous tensor in a buffer. `stage` made it, `ready` is when; indexing goes along the
-    first axis."""
+    first axis. Operators are NumPy's, which would read it on the host and are refused."""
 
     __slots__ = ("buffer", "dtype", "offset", "ready", "shape", "stage")
 
@@ -312,6 +313,12 @@ class View:
             "reading it on the host takes a copy that the plan does not have"
         )
 
+    def __array_ufunc__(self, *_: object, **__: object) -> NoReturn:
+        self.__array__()
+
+    def __hash__(self) -> int:  # the mixin's operators have taken it
+        return id(self)
+
     def __bool__(self) -> NoReturn:
         self.__array__()
 
@@ -319,6 +326,12 @@ class View:
         self.__array__()
 
     def __int__(self) -> NoReturn:
+        self.__array__()
+
+    def __complex__(self) -> NoReturn:
+        self.__array__()
+
+    def __index__(self) -> NoReturn:
         self.__array__()
 
     def __dlpack__(self, **asked: Any) -> object:  # Any: as the protocol has them
