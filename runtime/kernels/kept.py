@@ -5,7 +5,6 @@ seen, and built again. Files appear whole, and who needs one that another proces
 moment waits for it.
 """
 
-import fcntl
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -13,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..load_error import NO_RUNTIME, LoadError
+from ..shared_files import locked, write_whole
 
 
 @contextmanager
@@ -35,9 +35,7 @@ def kept(folder: Path, key: str, suffix: str, build: Callable[[], bytes]) -> Pat
     """Return the file of a key in a folder, which is built where it is not there."""
     name = sha256(key.encode()).hexdigest()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{name}.lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(folder, name):
             found = _find(folder, name, suffix)
             return found if found is not None else _write(folder, name, suffix, build())
     except OSError as error:
@@ -55,7 +53,4 @@ def _find(folder: Path, name: str, suffix: str) -> Path | None:
 
 
 def _write(folder: Path, name: str, suffix: str, content: bytes) -> Path:
-    path = folder / f"{name}-{sha256(content).hexdigest()}{suffix}"
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
-        part.write(content)
-    return Path(part.name).replace(path)
+    return write_whole(folder / f"{name}-{sha256(content).hexdigest()}{suffix}", content)

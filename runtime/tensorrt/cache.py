@@ -9,17 +9,14 @@ holds the entry's lock, and the others wait and find it. An entry is written bes
 moved there; one that does not have its own hash is built again.
 """
 
-import fcntl
 import json
-import os
-import tempfile
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from ..devices.cuda_driver import Gpu
+from ..shared_files import locked, write_whole
 from .build import Built, Request
 from .package import Package
 from .report import Report
@@ -74,13 +71,12 @@ class EngineCache:
         found = self.find(key)
         if found is not None:
             return found
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with self._locked(key):
+        with locked(self._folder, key):
             found = self.find(key)  # another may have built it meanwhile
             if found is not None:
                 return found
             built = build()
-            self._write(self._path(key), _packed(built))
+            write_whole(self._path(key), _packed(built))
             return Entry(built.engine, built.report, fresh=True)
 
     def timings(self, package: Package, gpu: Gpu | None) -> bytes | None:
@@ -92,8 +88,8 @@ class EngineCache:
 
     def keep_timings(self, package: Package, gpu: Gpu | None, timings: bytes) -> None:
         path = self._timings(package, gpu)
-        with self._locked(path.stem):
-            self._write(path, timings)
+        with locked(self._folder, path.stem):
+            write_whole(path, timings)
 
     def _timings(self, package: Package, gpu: Gpu | None) -> Path:
         said = json.dumps([package.name, package.version, asdict(gpu) if gpu else None])
@@ -101,27 +97,6 @@ class EngineCache:
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}.engine"
-
-    @contextmanager
-    def _locked(self, name: str) -> Generator[None]:
-        """Hold the lock of an entry, which the system gives back when a process dies."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / f"{name}.lock").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-    def _write(self, path: Path, content: bytes) -> None:
-        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=path.stem, suffix=".part")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fchmod(descriptor, 0o644)  # whoever serves may read what another has built
-                os.fsync(descriptor)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
 
 
 def _packed(built: Built) -> bytes:
