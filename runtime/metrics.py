@@ -155,13 +155,13 @@ class PipelineCell:
 
 
 class Tally:
-    """One thread's cells, by the numbers of pipelines and stages, and of how many requests it is
-    in the middle: it alone writes `inside`."""
+    """One thread's cells, by the numbers of pipelines and stages, of how many requests it is in the
+    middle, and how many of its last it `came` for and ran (`bell.py`): it alone writes these."""
 
-    __slots__ = ("inside", "pipelines", "stages")
+    __slots__ = ("came", "inside", "pipelines", "stages")
 
     def __init__(self, pipelines: int, stages: int, recent: int | None = _RECENT) -> None:
-        self.inside = 0
+        self.inside = self.came = 0
         self.pipelines = [PipelineCell() for _ in range(pipelines)]
         self.stages = [StageCell(recent) for _ in range(stages)]
 

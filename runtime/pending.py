@@ -32,6 +32,10 @@ class Server(Protocol):
         """Hear that a caller waits now, for so long at most: he may run his request himself."""
         ...
 
+    def hurry(self) -> None:
+        """Hear that somebody waits, or is to be told, who does not."""
+        ...
+
 
 class Pending(Future[Result], Generic[Result]):
     """Cancelling works until the answer is there: queued work is dropped, and what runs at that
@@ -53,11 +57,18 @@ class Pending(Future[Result], Generic[Result]):
 
     @property
     def _condition(self) -> Condition:  # pyright: ignore[reportIncompatibleVariableOverride] made late
-        made = self.__dict__.get("_made") or self._claim(Condition())
+        made = self.__dict__.get("_made") or self._make_condition()
         if isinstance(made, Condition):
             return made
         self._state = _FINISHED  # as who answers is about to say; the answer is there
         return self.__dict__.setdefault("_made_late", Condition())
+
+    def _make_condition(self) -> Condition | str:
+        """Return a condition for who asks for one: he waits, or looks whether it is done."""
+        made = self._claim(Condition())
+        if self.task is not None:
+            self._server.hurry()
+        return made
 
     def _claim(self, made: Condition | str) -> Condition | str:
         """Return what whoever came first has put here: a condition to be told, or that the answer
@@ -69,9 +80,15 @@ class Pending(Future[Result], Generic[Result]):
             return self._result  # pyright: ignore[reportReturnType] it is there
         try:
             self._waits(timeout)
+            if self._state == _FINISHED and self._exception is None:
+                return self._result  # pyright: ignore[reportReturnType] likewise
             return super().result(timeout)
         finally:
             del self  # or the fault would hold itself, whose traceback leads to this frame
+
+    def begin(self) -> None:
+        """Let this thread run the request, if nobody has begun it, and it is free at once."""
+        self._waits(None)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         try:

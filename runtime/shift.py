@@ -1,7 +1,8 @@
 """The threads of an engine at work: each waits for a job, does it, answers, and looks for the next.
 
-Every wait is exact. A free worker waits for a notification or until the next batch is due; one
-more thread (`limits.py`) waits for the next time limit. Stages run without the lock. The worker
+Every wait is exact, but for the worker that watches over callers who run their own requests
+(`bell.py`). A free worker waits for a notification or until the next batch is due; one more thread
+(`limits.py`) waits for the next time limit. Stages run without the lock. The worker
 that finishes a batch goes on with one of its requests itself and leaves the others to whoever is
 free. As many run at once as there are places (`places.py`); a worker whose stage waits for another
 request leaves its own to one of the others, of which there is one more then.
@@ -10,6 +11,7 @@ request leaves its own to one of the others, of which there is one more then.
 import threading
 from collections.abc import Callable, Sequence
 
+from .bell import Bell
 from .jobs import Reached, RunBatch, advance, conclude, go_on
 from .limits import Limits, is_limited
 from .metrics import Metrics, Tally
@@ -43,6 +45,7 @@ class Shift:
         self._empty = threading.Condition(self._lock)
         self._awaited = 0  # how many wait for that
         self._places = Places(count)
+        self._bell = Bell()
         self._watched: float | None = None
         self._stopping = False
         self._limits = Limits(
@@ -51,7 +54,7 @@ class Shift:
             sequences,
             clock,
             self._end,
-            self._work.notify,
+            self._ring,
             self._tell_empty,
         )
         self._threads: list[threading.Thread] = []
@@ -135,7 +138,7 @@ class Shift:
                 if self._stopping:
                     return None
                 due = self._watched = self._scheduler.next_due(now) if places.free else None
-                self._work.wait(seconds_until(due, now))
+                self._sleep(due, now)
                 self._watched = None
                 now = self._clock()
         places.parked -= 1
@@ -144,6 +147,21 @@ class Shift:
             self._wake_another(now)
         return job
 
+    def _sleep(self, due: float | None, now: float) -> None:
+        """Wait until there may be something to do, at the latest when it is `due`. The lock is
+        held."""
+        if due is not None or not self._bell.watch(now):
+            self._work.wait(seconds_until(due, now))
+            return
+        while not self._stopping and (look := self._bell.next_look(now)) is not None:
+            self._work.wait(seconds_until(look, now))
+            now = self._clock()
+
+    def _ring(self) -> None:
+        """Let an idle worker look what there is to do. The lock is held."""
+        self._bell.ring()
+        self._work.notify()
+
     def _wake_another(self, now: float) -> None:
         """Let an idle worker look, when there is work for it or a batch due before it wakes."""
         if not self._scheduler.in_flight:
@@ -151,7 +169,7 @@ class Shift:
         due = self._scheduler.next_due(now)
         sooner = due is not None and (self._watched is None or due < self._watched)
         if sooner or self._scheduler.has_job(now):
-            self._work.notify()
+            self._ring()
 
     def _do(self, job: Job, tally: Tally) -> tuple[Sequence[Answer], float]:
         """Do a job; return the requests that are to be answered, and when that was."""

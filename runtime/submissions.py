@@ -9,7 +9,7 @@ from ..stdlib.op import Item
 from .calls import Calls
 from .crew import Crew
 from .inside import Inside
-from .metrics import Metrics
+from .metrics import Metrics, Tally
 from .pending import Pending
 from .prepared import Prepared, nothing
 from .request import EngineClosed, Fault, InSequence, Request, RequestError
@@ -79,6 +79,7 @@ class Submissions:
                     priority,
                     sequence,
                     request,
+                    tally,
                 )
             except Exception as error:
                 self._calls.refuse(pipeline, error)
@@ -136,6 +137,12 @@ class Submissions:
         finally:
             self._inside.leave(tally)
 
+    def hurry(self) -> None:
+        """Hear that somebody waits for an answer who does not run the request himself."""
+        workers = self._crew.workers
+        if workers is not None:
+            workers.hurry()
+
     def open_stream(
         self,
         pipeline: Prepared,
@@ -180,8 +187,10 @@ class Submissions:
         priority: int,
         sequence: InSequence | None,
         request: Request | None,
+        caller: Tally | None = None,
     ) -> None:
-        """Hand a request to the workers, unless it has no rows."""
+        """Hand a request to the workers, unless it has no rows. `caller` is the tally of the thread
+        that may come for the answer."""
         columns = pipeline.accept(inputs)
         block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
         plan = pipeline.plan
@@ -215,6 +224,8 @@ class Submissions:
             task.wake = partial(workers.resume, task)
         task.ends = block.single and turn is None and not plan.stream
         task.opens = block.opens and opens(task)
+        if caller is not None:
+            task.came, caller.came = caller.came, 0
         try:
             workers.admit(task)
         except Fault:

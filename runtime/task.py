@@ -56,6 +56,7 @@ class Task(Waiter):
     """`deadline` is on the engine's clock; `limited` says that the caller has set one himself, and
     `begun` when a request with a deadline went on from each place. `asked` is the priority that the
     caller asked for, or the pipeline's default; `level` what comes of it in the pipeline's line.
+    So many requests in a row, up to this one, the thread that asks for it `came` for and ran.
     `size` are the bytes of its inputs; `waited` the seconds before it was started; `rows` is how
     many it has. It `ends` with the first work that it asks for, whose results are its own. Where it
     `opens` the thread that brings it may go as far as its first stage, and has `opened` it then
@@ -68,6 +69,7 @@ class Task(Waiter):
         "answer",
         "asked",
         "begun",
+        "came",
         "deadline",
         "emitted",
         "emitted_at",
@@ -119,6 +121,7 @@ class Task(Waiter):
         self.admitted, self.size, self.waited = admitted, size, 0.0
         self.begun: dict[int, float] | None = None if self.deadline is None else {}
         self.started = self.reached_queue = False
+        self.came = 0
         self.turn, self.rows = turn, 1
         self.opens = self.ends = False
         self.emitted, self.emitted_at = 0, admitted

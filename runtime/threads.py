@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final
 
+from .bell import COMES
 from .jobs import RunBatch, run_batch
 from .metrics import Metrics, Tally
 from .request import Code, Fault
@@ -78,13 +79,28 @@ class Workers(Shift):
         with self._lock:
             if self._stopping:
                 raise Fault(Code.UNAVAILABLE, "the engine is closed")
-            refusal = self._scheduler.admit(task, self._clock(), places.free, nested=nested)
+            now = self._clock()
+            refusal = self._scheduler.admit(task, now, places.free, nested=nested)
             if refusal is not None:
                 raise refusal
             if task.deadline is not None or task.pipeline.plan.queueing is not None:
                 self._limits.watch()
-            if places.free:
-                self._work.notify()
+            if places.free and not (task.came >= COMES and self._comes_himself(task, now)):
+                self._ring()
+
+    def _comes_himself(self, task: Task, now: float) -> bool:
+        """Whether nobody need be woken for a request that has come, as its caller is expected to
+        run it, and no other is under way. The lock is held."""
+        alone = self._scheduler.in_flight == 1
+        return alone and may_lend(task) and self._bell.is_needless(now)
+
+    def hurry(self) -> None:
+        """Hear that somebody waits for an answer, or will be told of it, who does not run the
+        request himself: wake a worker for it, if none was woken."""
+        if self._bell.owed:
+            with self._lock:
+                if self._bell.owed:
+                    self._ring()
 
     def lend(self, task: Task, tally: Tally) -> None:
         """Let the thread that waits for a request's answer begin it, in the place of a worker that
@@ -94,8 +110,7 @@ class Workers(Shift):
         stream, and requests that are known to be short.
         """
         self.step_aside()
-        mean = task.pipeline.average
-        if task.deadline is not None or mean is None or mean > LENT_SECONDS:
+        if not may_lend(task):
             return
         with self._lock:
             if self._stopping or not self._places.free:
@@ -103,7 +118,9 @@ class Workers(Shift):
             job = self._scheduler.begin(task, self._clock())
             if job is None:
                 return
+            self._bell.begin()
             before = self._places.lend()
+        tally.came = task.came + 1
         answers: Sequence[Answer] = ()
         waits = task.answer
         try:
@@ -151,13 +168,13 @@ class Workers(Shift):
         with self._lock:
             if not task.done and not self._stopping:
                 self._scheduler.unpark(task)
-                self._work.notify()
+                self._ring()
 
     def resume(self, task: Task) -> None:
         """Let a stream go on whose reader has made room."""
         with self._lock:
             self._scheduler.strands.resume(task)
-            self._work.notify()
+            self._ring()
 
     def drop(self, task: Task) -> bool:
         """Take out a request whose caller has cancelled it; what runs of it is not used. False
@@ -222,3 +239,9 @@ class Workers(Shift):
         for task in streams:
             if isinstance(task.answer, Stream) and task.answer.wait_no_more():
                 self._end(task, unread())
+
+
+def may_lend(task: Task) -> bool:
+    """Whether the thread that waits for a request may run it."""
+    mean = task.pipeline.average
+    return task.deadline is None and mean is not None and mean <= LENT_SECONDS

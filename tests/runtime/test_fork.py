@@ -13,7 +13,8 @@ import sys
 import headrace
 
 app = headrace.load(sys.argv[1], workers=1, intra_op_threads=1)
-assert app.p.submit(x=1).result(20).y == 2
+for _ in range(100):  # up to where no worker is woken any more
+    assert app.p.submit(x=1).result().y == 2
 child = os.fork()
 if not child:
     try:
@@ -27,8 +28,9 @@ assert app.p.submit(x=1).result(20).y == 2
 app.close()
 """
 PIPE = """
-fn one(x: f32) -> (y: f32) = python "m.py:one"
+fn one(x: f32) -> (y: f32) = python "m.py:one" batched
 pipeline p(x: f32) -> (y: f32) { return y = one(x) }
+schedule p on "server" { one { batch { max = 4 } } }
 """
 
 

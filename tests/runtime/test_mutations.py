@@ -16,6 +16,7 @@ SEQUENCES, PLANNER = "tests/runtime/test_sequences.py", "tests/compiler/test_pla
 QUEUES, DIVISION = "tests/runtime/test_behaviours_of_queues.py", "tests/runtime/test_division.py"
 UNITS, SEATS = "tests/runtime/test_units.py", "tests/runtime/test_seats.py"
 PLACES, STATE = "tests/runtime/test_places.py", "tests/runtime/test_state.py"
+BELL = "tests/runtime/test_bell.py"
 
 QUEUED = (
     Mutation(
@@ -293,6 +294,30 @@ SCHEDULED = (
         "        self.lent += 1",
         PLACES,
         "takes_no_job",
+    ),
+    Mutation(
+        "a request for which nobody was woken is left to its caller for ever",
+        "runtime/bell.py",
+        "if self._due is not None and self._due > now:",
+        "if self._due is not None:",
+        BELL,
+        "caller_is_late",
+    ),
+    Mutation(
+        "nobody is woken for who waits in another way than by running his request",
+        "runtime/pending.py",
+        "            self._server.hurry()",
+        "            pass",
+        BELL,
+        "whether_it_is_done",
+    ),
+    Mutation(
+        "nobody is woken for a second request while one is left to its caller",
+        "runtime/threads.py",
+        "alone = self._scheduler.in_flight == 1",
+        "alone = True",
+        BELL,
+        "second_request",
     ),
     Mutation(
         "what a stage asks for is refused once the engine drains",

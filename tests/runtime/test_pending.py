@@ -27,6 +27,9 @@ class Nobody:
     def wait(self, task: Task, timeout: float | None) -> None:
         del task, timeout
 
+    def hurry(self) -> None:
+        """Wakes nobody."""
+
 
 def made() -> Made:
     return Pending(dict, Nobody())
