@@ -3,9 +3,10 @@
 import { ask, modelPath, useToken } from "./api.js";
 import { byId, fill, make, say } from "./dom.js";
 import { Drawing } from "./plan.js";
-import { Form, typesOf } from "./form.js";
-import { Samples, perSecond, seconds, total } from "./rates.js";
+import { Form } from "./form.js";
+import { Samples, perSecond } from "./rates.js";
 import { Table } from "./stages.js";
+import { showSummary, signature } from "./summary.js";
 
 const EVERY = 1500; // milliseconds
 
@@ -74,7 +75,7 @@ async function renew(signal) {
   shownModel = figures;
   samples.add(performance.now(), figures);
   showVersions(versions);
-  showSummary(figures);
+  showSummary(figures, samples);
   drawing.update(samples);
   table.update(samples);
   form.allow(true);
@@ -106,20 +107,6 @@ async function showModel(name, version, figures, signal) {
       make("a", { href: modelPath(name, version, suffix) }, `its ${text}`),
     ]),
   );
-}
-
-function signature(metadata, config, plan) {
-  const inputs = typesOf(plan, "input"),
-    outputs = typesOf(plan, "output");
-  const said = (tensors, types) =>
-    tensors
-      .map(
-        ({ name, datatype, shape }) => `${name}: ${types.get(name) ?? `${datatype}[${shape}]`}`,
-      )
-      .join(", ");
-  const stream = config.model_transaction_policy?.decoupled ? "stream " : "";
-  const rows = config.max_batch_size > 0 ? ` batch ${config.max_batch_size}` : "";
-  return `(${said(metadata.inputs ?? [], inputs)}) → ${stream}(${said(metadata.outputs ?? [], outputs)})${rows}`;
 }
 
 /** Return the versions of each pipeline that answer, the oldest first. */
@@ -184,46 +171,6 @@ function showVersions(versions) {
     );
   }
   select.value = chosen.version;
-}
-
-function showSummary({ version, hash, seconds: age, requests }) {
-  const read = (find) => samples.rate((figures) => find(figures.requests));
-  const mean = samples.ratio(
-    (f) => f.requests.duration_ns,
-    (f) => f.requests.succeeded,
-  );
-  const failed = total(requests.failed);
-  const reasons = Object.entries(requests.failed)
-    .map(([code, count]) => `${code} ${count}`)
-    .join(", ");
-  const fallen = requests.fallbacks.reduce((sum, one) => sum + one.rows, 0);
-  const parts = [
-    ["Answered", perSecond(read((one) => one.succeeded)), requests.succeeded.toLocaleString("en")],
-    ["Time, mean", seconds(mean), ""],
-    ["Waiting", String(requests.waiting), ""],
-    ["Under way", String(requests.in_flight), ""],
-    ["Failed", String(failed), reasons],
-    ...(fallen > 0 ? [["Fell back", String(fallen), "rows, to the else of a try"]] : []),
-    ["Version", version, hash.slice(0, 8)],
-  ];
-  const list = byId("summary");
-  if (list.children.length !== parts.length) {
-    fill(
-      list,
-      ...parts.map(() =>
-        make("div", {}, make("dt"), make("dd"), make("dd", { className: "hint" })),
-      ),
-    );
-  }
-  for (const [index, texts] of parts.entries()) {
-    for (const [place, text] of texts.entries()) say(list.children[index].children[place], text);
-  }
-  const since = new Date(Date.now() - age * 1000);
-  say(
-    byId("since"),
-    `Counted since ${since.toLocaleString()}; rates are of the last 10 s, times of ` +
-      "the latest runs of each thread, up to 64.",
-  );
 }
 
 /** Say that what was chosen is not served, and leave its last figures, as past ones. */
