@@ -117,7 +117,7 @@ def test_no_command_prints_help_and_is_wrong_usage(run: Run) -> None:
         (["infer", "app.pipe", "--pipeline", "twice", "x=[1,"], "`x` is not JSON"),
         (["infer", "app.pipe", "--pipeline", "measure", "photo=a", "photo=b"], "2 times"),
         (["infer", "app.pipe", "--pipeline", "twice", "--timeout", "5"], "`5` is no duration"),
-        (["infer", "http://127.0.0.1:1"], "which pipeline?"),
+        (["infer", "http://"], "`http://` names no server"),
         (["infer", "http://127.0.0.1:a/p"], "`http://127.0.0.1:a/p` is no address: Port could"),
         (["infer", "grpc://[::1/p"], "`grpc://[::1/p` is no address: Invalid IPv6 URL"),
         (["check", "stages.py"], "does not end in .pipe"),
@@ -457,10 +457,13 @@ def test_what_a_stage_prints_is_not_part_of_the_result(run: Run, folder: Path) -
     (folder / "loud.pipe").write_text(
         'fn loud(x: f32) -> (y: f32) = python "loud.py:loud"\n'
         "pipeline p(x: f32) -> (y: f32) { return y = loud(x) }\n"
+        'test "loud" for p {\n    given x = 1\n    expect y == 1\n}\n'
     )
     status, out, err = run("infer", "loud.pipe", "x=1", "--json")
     assert (status, out) == (0, '{"y": 1.0}\n')
     assert err.startswith("loud\n")
+    status, out, err = run("test", "loud.pipe")
+    assert (status, out.count("\n"), err) == (0, 1, "loud\n1 test passed\n")
 
 
 @pytest.mark.parametrize("command", ["compile", "run", "explain", "infer", "graph"])

@@ -139,7 +139,7 @@ def compiled(
     machine = load_target(target) if target is not None else None
     source = read(path)
     calibrating = calibrating_of(source, calibrate, tolerance)
-    with console.progress("compile") as progress:
+    with console.apart(), console.progress("compile") as progress:
         made = compile_with_warnings(
             source,
             schedule=schedule,

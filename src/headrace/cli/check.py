@@ -119,7 +119,7 @@ def _compare(arguments: Namespace, console: Console) -> Exit:
     if not given:
         size = CheckConfig().size
         console.say(f"without --sample, inputs are made up: sizes that are only named are {size}")
-    with console.progress("compare") as progress:
+    with console.apart(), console.progress("compare") as progress:
         found = check_batch(plan, given, None, progress)
     table = _table.as_table(
         {

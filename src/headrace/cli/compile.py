@@ -148,7 +148,7 @@ def _measured(arguments: Namespace, console: Console) -> "Profile":
     given = samples(plan, _values.split(arguments.sample)) if arguments.sample else {}
     if not given:
         console.say(f"without --sample, sizes that are only named are taken to be {config.size}")
-    with console.progress("measure") as progress:
+    with console.apart(), console.progress("measure") as progress:
         found = measure(plan, given, config, progress)
     for stage, reason in found.skipped:
         console.say(f"`{stage}` was not measured: {reason}")

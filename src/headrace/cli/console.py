@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
@@ -42,6 +42,10 @@ class Console:
         """Print a result; raises OutputError, and BrokenPipeError when the reader has gone."""
         with _told_apart():
             self.out.write(text if text.endswith("\n") else f"{text}\n")
+
+    def apart(self) -> AbstractContextManager[object]:
+        """Return a context in which stages run: what they print is about the result, not of it."""
+        return redirect_stdout(self.err)
 
     def flush(self) -> None:
         """Hand on what is printed; raises as `print` does."""

@@ -3,7 +3,6 @@
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -44,8 +43,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             raise UsageError(
                 "--trace is for a plan here", "a server writes traces with `headrace run --trace`"
             )
-        start = time.perf_counter()
-        results = _ask(arguments.target, arguments.pipeline, given, timeout)
+        results, seconds = _ask(arguments.target, arguments.pipeline, given, timeout)
     else:
         from ..runtime.request import Fault
 
@@ -59,8 +57,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             raise UsageError("an input called `trace` stands in the way of --trace")
         options: dict[str, Any] = {"trace": True} if traced else {}  # Any: as of a call
         options |= {} if timeout is None else {"timeout": timeout}
-        # what a stage prints is about the result, and not part of it
-        with _load(plan, console) as app, redirect_stdout(console.err):
+        with console.apart(), _load(plan, console) as app:
             called = app[pipeline.name]
             # what keeps state gets the first request of a sequence
             call = called if pipeline.idle is None else called.sequence()
@@ -71,10 +68,10 @@ def _run(arguments: Namespace, console: Console) -> Exit:
                 if fault.trace is not None:
                     _tracing.show(fault.trace, arguments, console)
                 raise
+        seconds = time.perf_counter() - start
         if traced:
             record, trace = record
         results = {f.name: value for f, value in zip(pipeline.results, record, strict=True)}
-    seconds = time.perf_counter() - start
     _show(results, arguments.json, console)
     if trace is not None:
         _tracing.show(trace, arguments, console)
@@ -84,8 +81,9 @@ def _run(arguments: Namespace, console: Console) -> Exit:
 
 def _ask(
     target: str, pipeline: str | None, given: Mapping[str, Sequence[str]], timeout: float | None
-) -> Mapping[str, object]:
-    """Return a server's answer; raises Fault as a plan here would."""
+) -> tuple[Mapping[str, object], float]:
+    """Return a server's answer and the seconds that it took, without those to connect and to learn
+    what the pipeline takes; raises Fault as a plan here would."""
     from ..client import Client
     from ..runtime.request import Code, Fault
 
@@ -94,23 +92,36 @@ def _ask(
         _ = url.port
     except ValueError as error:
         raise UsageError(f"`{target}` is no address: {error}") from None
-    name = pipeline or url.path.strip("/").removeprefix("v2/models/")
-    if not name:
-        raise UsageError(
-            "which pipeline?", f"write `{target.rstrip('/')}/NAME`, or `--pipeline NAME`"
-        )
     if not url.hostname:
         raise UsageError(f"`{target}` names no server", "write `grpc://host:port/pipeline`")
     with Client(f"{url.scheme}://{url.netloc}", timeout) as client:
         try:
-            remote = client[name]
+            remote = client[_named(url.path, pipeline) or _only(target, client.pipelines())]
             call = remote if remote.plan.idle is None else remote.sequence()
-            answer = call(**_values.read(given, wanted(remote.plan)))
+            values = _values.read(given, wanted(remote.plan))
+            start = time.perf_counter()
+            answer = call(**values)
+            seconds = time.perf_counter() - start
         except Fault as fault:
             if fault.code is Code.INTERNAL:  # a bug there, of which nothing is to be seen here
                 raise RunFailure(str(fault)) from fault
             raise
-    return dict(zip([field.name for field in remote.plan.results], answer, strict=True))
+    return dict(zip([one.name for one in remote.plan.results], answer, strict=True)), seconds
+
+
+def _named(path: str, pipeline: str | None) -> str:
+    """Return the pipeline that is asked for, empty where none is."""
+    return pipeline or path.strip("/").removeprefix("v2/models/")
+
+
+def _only(target: str, names: Sequence[str]) -> str:
+    """Return the pipeline of a server that has a single one."""
+    if len(names) == 1:
+        return names[0]
+    there = f"there are {', '.join(names[:20])}" if names else "the server has none ready"
+    raise UsageError(
+        f"which pipeline? {there}", f"write `{target.rstrip('/')}/NAME`, or `--pipeline NAME`"
+    )
 
 
 def _load(plan: "Plan", console: Console) -> "App":

@@ -1,12 +1,17 @@
 """`headrace test`: the `test` blocks of programs."""
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..dsl.diagnostic import CompileError
 from . import _files
 from .check import count
 from .command import Command, Exit
 from .console import Console
+
+if TYPE_CHECKING:
+    from ..testing import TestResult
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -19,15 +24,10 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     passed, failed, broken = 0, 0, 0
     for path in _files.sources(arguments.paths):
         try:
-            for result in run_tests(_files.read(path)):
-                outcome = "failed" if result.failures else "passed"
-                console.print(
-                    f"{console.bold(outcome)}  {path}: {result.test.title.value} "
-                    f"({result.seconds * 1e3:.0f} ms)"
-                )
-                console.diagnostics(result.failures)
-                console.flush()
-                passed, failed = passed + (not result.failures), failed + bool(result.failures)
+            with console.apart():
+                for result in run_tests(_files.read(path)):
+                    _show(path, result, console)
+                    passed, failed = passed + (not result.failures), failed + bool(result.failures)
         except CompileError as error:
             console.mistakes(error.diagnostics)
             broken += 1
@@ -36,6 +36,16 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     parts += [f"mistakes in {count(broken, 'file')}"] if broken else []
     console.say(", ".join(parts) or "no tests")
     return Exit.MISTAKES if failed or broken else Exit.GOOD
+
+
+def _show(path: Path, result: "TestResult", console: Console) -> None:
+    outcome = "failed" if result.failures else "passed"
+    console.print(
+        f"{console.bold(outcome)}  {path}: {result.test.title.value} "
+        f"({result.seconds * 1e3:.0f} ms)"
+    )
+    console.diagnostics(result.failures)
+    console.flush()
 
 
 COMMAND = Command(
