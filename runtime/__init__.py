@@ -30,8 +30,9 @@ thread, and `submissions`, which make it a `task` for its `crew`; who is `inside
 (`until`, `limits`), as many as there are `places` and no more awake than a `bell` says, and tells
 `outcomes`; `pending` is the future, `streams` hold what has been emitted; `simulate` puts a fake
 clock in place of threads, `measure` finds out what models take, `check_batch` whether a batch
-changes results, with rows of samples (`given_rows`) or `stand_ins`. `metrics` counts, and `observe`
-writes down what happens to single requests. `record` is what an embedded call returns.
+changes results, with rows of samples (`given_rows`) or `stand_ins`. `metrics` adds up what threads
+count in `cells`, and `observe` writes down what happens to single requests. `record` is what an
+embedded call returns.
 
 Front ends. `repository` loads plans, lets versions come and go, and has what they have in common
 `shared`; `server` (`server_config`, `fronts`, `tls`) serves it as a `service`, `access` decides who
