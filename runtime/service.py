@@ -30,6 +30,7 @@ from .streams import Stream
 from .uploads import Uploads
 
 _LOG = logging.getLogger(__name__)
+_OUR_BUG = "internal error in headrace; its log has more"
 
 
 class Service:
@@ -248,7 +249,8 @@ def explain(error: BaseException, request_id: str = "") -> Fault:
     """Return the Fault to answer with, its message complete, and log it: what the caller cannot
     mend as an error, the rest as news that few want.
 
-    Anything but a Fault is a bug of ours: the caller learns that it is one, the log learns more.
+    Anything but a Fault, and one that is INTERNAL, is a bug of ours: the caller learns that it is
+    one, the log learns more.
     """
     mark = f"[request id: {shown(request_id)}] " if request_id else ""
     if isinstance(error, CancelledError):
@@ -256,10 +258,12 @@ def explain(error: BaseException, request_id: str = "") -> Fault:
     if not isinstance(error, Fault):
         bug = Fault(Code.INTERNAL, "a bug in headrace")
         _LOG.error("%sa bug in headrace", mark, exc_info=error, extra=fields_of(bug, request_id))
-        return Fault(Code.INTERNAL, f"{mark}internal error in headrace; its log has more")
+        return Fault(Code.INTERNAL, f"{mark}{_OUR_BUG}")
     level = logging.ERROR if error.code in (Code.FAILED, Code.INTERNAL) else logging.INFO
     if _LOG.isEnabledFor(level):
         _LOG.log(level, "%s%s", mark, printable(str(error)), extra=fields_of(error, request_id))
+    if error.code is Code.INTERNAL:
+        return Fault(Code.INTERNAL, f"{mark}{_OUR_BUG}")
     answer = copy(error)
     answer.message = mark + str(error)
     return answer

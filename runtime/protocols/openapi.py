@@ -84,7 +84,14 @@ def _body(operation: Operation, path: str) -> dict[str, Any]:  # Any: JSON
             "description": header,
             "content": _of("InferRequest") | {_BINARY: {}},
         }
-    return {"required": "generate" in path, "content": {_JSON: {"schema": {"type": "object"}}}}
+    needed = bool(operation.required) or "generate" in path
+    schema: dict[str, Any] = {"type": "object"}  # Any: JSON
+    if operation.required:
+        schema |= {
+            "properties": {name: {"type": kind} for name, kind in operation.required},
+            "required": [name for name, _ in operation.required],
+        }
+    return {"required": needed, "content": {_JSON: {"schema": schema}}}
 
 
 def _answered(operation: Operation, path: str) -> dict[str, Any]:  # Any: JSON

@@ -47,7 +47,8 @@ def as_message(kind: Any, content: Any) -> Any:  # Any: a message's class, its J
 @dataclass(frozen=True, slots=True)
 class Operation:
     """`rpc` is its method, where gRPC has one; `routes` are the method and path over HTTP, with
-    names in braces. Without an `answer` each protocol has its own way (inference)."""
+    names in braces. Without an `answer` each protocol has its own way (inference). `required` are
+    the members that a body must have, with their types in JSON."""
 
     rpc: str
     access: Access
@@ -56,6 +57,7 @@ class Operation:
     answer: Answer | None = None
     takes: Callable[[Any], Arguments] = fields  # Any: a message
     gives: Callable[[Any], Any] = same  # Any: JSON
+    required: tuple[tuple[str, str], ...] = ()
 
 
 def of_model(method: str, suffix: str) -> tuple[tuple[str, str], ...]:

@@ -41,20 +41,21 @@ class Remote:
             field.name: Presenter(pipeline, i) for i, field in enumerate(pipeline.results)
         }
 
-    def tensors(self, inputs: Mapping[str, object]) -> tuple[WireTensor, ...]:
-        """Turn a caller's inputs to tensors; RequestError, with the signature, when they do not
-        fit. What is left out is the server's to fill in."""
+    def tensors(self, inputs: Mapping[str, object]) -> tuple[tuple[WireTensor, ...], int]:
+        """Turn a caller's inputs to tensors, and tell how many rows they are; RequestError, with
+        the signature, when they do not fit. What is left out is the server's to fill in."""
         columns = self._accept(inputs)
-        return tuple(
+        tensors = tuple(
             tensor
             for i, form in self._inputs
             if form.name in inputs
             for tensor in result_tensors(form, _whole(columns[i], form))
         )
+        return tensors, columns[0].count if columns else 1
 
-    def results(self, tensors: list[Given[bytes]]) -> dict[str, Item]:
+    def results(self, tensors: list[Given[bytes]], rows: int) -> dict[str, Item]:
         """Turn the tensors of an answer to results, in the order of the signature; what is optional
-        and absent is None."""
+        and absent is None, for each of the `rows` that were asked for."""
         try:
             items = read_inputs(self._answer, tensors, read_raw, sys.maxsize)
         except RequestError as error:
@@ -63,8 +64,7 @@ class Remote:
             ) from None
         many = self.pipeline.batch is not None
         columns = {name: _column(item, many) for name, item in items.items()}
-        count = next((column.count for column in columns.values()), 0)
-        absent = cast("Item", [None] * count) if many else None
+        absent = cast("Item", [None] * rows) if many else None
         return {
             name: presenter.present(columns[name]) if name in columns else absent
             for name, presenter in self._presenters.items()

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import headrace
+from headrace.cli.main import main
 from headrace.client import Client
 from headrace.dsl.types import (
     ANY_DIM,
@@ -15,10 +17,13 @@ from headrace.dsl.types import (
     OptionalType,
     TensorType,
 )
+from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.protocols.remote import Remote, remote_pipeline
 from headrace.runtime.protocols.type_text import read_type
 from headrace.runtime.request import Code, Fault, RequestError
-from headrace.runtime.server import Server
+from headrace.runtime.server import Server, serve
+from headrace.runtime.server_config import Carrier
+from tests.runtime.wire.conftest import free_ports
 
 T = DimVar("T")
 QUARTER = DimArith("/", DimVar("H"), 4)
@@ -41,6 +46,22 @@ def test_a_pipeline_is_called_as_one_that_is_loaded_here(client: Client) -> None
     assert client["scalar_bytes"](x0=b"\xff").y0 == b"\xff"
     assert client["scalar_bf16"](x0=1.5).y0 == 1.5
     assert client["optional"](x0=[0.0]).y1 == 0.5
+
+
+def test_the_only_pipeline_of_a_server_needs_no_name(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RequestError, match="has not one pipeline ready, but"):
+        client(x=1.0)
+    plan = headrace.compile("pipeline twice(x: f32) -> (y: f32) {\n    return y = x + x\n}\n").plan
+    engine = Engine(plan, EngineConfig(workers=1))
+    with serve([engine], free_ports(Carrier.AUTO)) as server:
+        for address in (f"grpc://{server.addresses.grpc}", f"http://{server.addresses.http}"):
+            with Client(address) as alone:
+                assert alone(x=2.0).y == 4.0
+            assert main(["infer", address, "x=1.5"]) == 0
+            assert capsys.readouterr().out.split() == ["y", "3"]
+    engine.close()
 
 
 def test_rows_lists_and_items_of_different_shape_come_back(client: Client) -> None:

@@ -115,6 +115,9 @@ CALLS: dict[str, Call] = {
     "optional in rows, given": lambda app: app.maybe_rows(
         x=[1, 2], v=ROWS["v"], t=["a", "ü"], l=ROWS["l"]
     ),
+    "optional in rows, of which nothing comes": lambda app: app.maybe_rows(
+        x=[1, 2], outputs=["t", "v"]
+    ),
     "optional in no rows": lambda app: app.maybe_rows(x=[], v=[], t=[], l=[]),
     "some outputs": lambda app: app.two(x=1.0, outputs=["b"]),
     "no outputs": lambda app: app.two(x=1.0, outputs=[]),

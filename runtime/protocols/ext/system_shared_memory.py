@@ -84,6 +84,7 @@ OPERATIONS = (
         "Register a region of shared memory",
         (("POST", f"{_REGION}/register"),),
         _register,
+        required=(("key", "string"), ("byte_size", "integer")),
     ),
     Operation(
         "SystemSharedMemoryUnregister",

@@ -1,7 +1,10 @@
 """A server, whose pipelines are called as those of an app are."""
 
+from typing import Any
+
 from ..asked import request_timeout
-from ..runtime.request import Code, Fault
+from ..runtime.record import Record
+from ..runtime.request import Code, Fault, RequestError
 from .address import Address, Tls, read_address
 from .calls import attempted
 from .pipeline import Link, RemotePipeline
@@ -39,6 +42,7 @@ class Client:
         self._link = Link(_wire(where), budget, timing or Timing(), Threads(submitted), seconds)
         self._pipelines: dict[str, RemotePipeline] = {}
         self._closed = False
+        self._only: str | None = None
 
     @property
     def address(self) -> str:
@@ -70,6 +74,18 @@ class Client:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]
+
+    def __call__(self, /, **said: Any) -> Record:  # Any: inputs and options
+        """Call the only pipeline that the server has ready, as an app with a single one is."""
+        if self._only is None:
+            names = self.pipelines()
+            if len(names) != 1:
+                known = ", ".join(names) or "none"
+                raise RequestError(
+                    f"{self.address} has not one pipeline ready, but {known}; say which"
+                )
+            self._only = names[0]
+        return self[self._only](**said)
 
     def __enter__(self) -> "Client":
         return self

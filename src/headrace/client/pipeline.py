@@ -46,10 +46,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call, checked: what is asked, the results that are wanted, and until when."""
+    """One call, checked: what is asked, of how many rows, the results that are wanted, and until
+    when."""
 
     known: Known
     asked: Asked
+    rows: int
     wanted: tuple[str, ...]
     due: float | None
 
@@ -156,15 +158,16 @@ class RemotePipeline:
         parameters = dict(request_parameters(options.get("parameters")))
         if priority := request_priority(options.get("priority")):
             parameters["priority"] = priority
+        tensors, rows = known.remote.tensors(said)
         asked = Asked(
             self._model,
-            known.remote.tensors(said),
+            tensors,
             None if plan.stream else wanted,
             parameters,
             request_id(options.get("id")),
         )
         due = None if seconds is None else self.timing.now() + seconds
-        return Call(known, asked, known.names if wanted is None else wanted, due)
+        return Call(known, asked, rows, known.names if wanted is None else wanted, due)
 
     def answer(self, call: Call, cancellation: Cancellation | None) -> Record:
         """Return the answer; all of a stream together."""
@@ -181,7 +184,7 @@ class RemotePipeline:
                 call.due,
                 cancellation,
             )
-            return known.record(call.wanted, known.remote.results(tensors))
+            return known.record(call.wanted, known.remote.results(tensors, call.rows))
 
     def records(self, call: Call, cancellation: Cancellation) -> Iterator[Record]:
         """Return the records of a stream, which begins when the first is asked for."""
@@ -195,9 +198,9 @@ class RemotePipeline:
                 )
                 if first is None:
                     return
-                yield known.record(call.wanted, known.remote.results(first))
+                yield known.record(call.wanted, known.remote.results(first, call.rows))
                 for tensors in rest:
-                    yield known.record(call.wanted, known.remote.results(tensors))
+                    yield known.record(call.wanted, known.remote.results(tensors, call.rows))
         except Failed as failed:
             raise failed.fault from None
         finally:

@@ -7,9 +7,13 @@ import pytest
 from tritonclient.utils import InferenceServerException
 
 from headrace.runtime.access import Access, policy_of
+from headrace.runtime.blame import own_fault
 from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.protocols.faults import write_fault
+from headrace.runtime.request import Code, Fault
 from headrace.runtime.server import Server, serve
 from headrace.runtime.server_config import Carrier
+from headrace.runtime.service import explain
 from tests.runtime.wire.conftest import free_ports
 from tests.runtime.wire.plans import toy_plan
 from tests.runtime.wire.stock import KINDS, Stock, stock
@@ -86,3 +90,15 @@ def test_values_of_another_kind_are_refused(server: Server, change: dict[str, ob
     ):
         client.update_log_settings(change)
     assert LOG.level == level
+
+
+def test_what_a_bug_of_ours_says_is_for_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """In a stage, amid a stream, behind one: callers learn no more than that there is one."""
+    bug = own_fault(KeyError("/secret/path"), "p")
+    for one in (KeyError("/secret/path"), bug, Fault(Code.INTERNAL, "/secret/path", stage="s")):
+        with caplog.at_level(logging.ERROR):
+            told = explain(one, "7")
+        assert str(told) == "[request id: '7'] internal error in headrace; its log has more"
+        assert "secret" not in write_fault(told)
+        assert "/secret/path" in caplog.text
+        caplog.clear()

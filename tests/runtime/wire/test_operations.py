@@ -285,6 +285,10 @@ def test_the_document_is_one_of_openapi(closed: Server) -> None:
     assert set(re.findall(r'"#/components/schemas/(\w+)"', str(document).replace("'", '"'))) <= set(
         schemas
     )
+    register = document["paths"]["/v2/systemsharedmemory/region/{name}/register"]["post"]
+    body = register["requestBody"]
+    assert body["required"]
+    assert body["content"]["application/json"]["schema"]["required"] == ["key", "byte_size"]
     identifiers: list[str] = []
     for path, methods in document["paths"].items():
         for method in methods.values():
