@@ -145,7 +145,7 @@ def _batching(
 ) -> tuple[bool, Batching | None]:
     """Read `batch { max, wait, prefer, pad, bucket, waste }` or `batch = off`."""
     if setting.value is not None and setting.settings is None:
-        read.word("off")(setting)
+        _off(setting, setting.value)
         return True, None
     section = Section(BATCH_KEYS, read.entries(setting))
     given = {entry.key.text for entry in read.entries(setting)}
@@ -155,6 +155,16 @@ def _batching(
     padding = read_padding(section, given, stage.name, stage.runs)
     section.close(setting, diagnostics, needs="max = 8")
     return False, Batching(maximum, wait or 0.0, prefer or (), padding) if maximum else None
+
+
+def _off(setting: ast.Setting, value: ast.Expr) -> None:
+    """Read `off`; a number is most likely meant to be the largest batch."""
+    number = isinstance(value, ast.Number)
+    if number or (isinstance(value, ast.Name) and value.text == "on"):
+        most = value.span.text if number else "8"
+        message = "`batch` is off, or has settings in braces"
+        raise Mistake("HR405", message, value.span, help=f"write `batch {{ max = {most} }}`")
+    read.word("off")(setting)
 
 
 def _preferred(setting: ast.Setting, maximum: int | None) -> tuple[int, ...]:

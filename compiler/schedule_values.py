@@ -260,7 +260,7 @@ def unknown_device(name: str, span: Span) -> Mistake:
     """Return the mistake of a device that there is not, or not yet."""
     if name == "dla":
         return Mistake("HR404", "`dla` is not served yet: nothing would heed it", span)
-    meant = nearest(name, ("cpu", "sim", "gpu"))
+    meant = "gpu" if name == "cuda" else nearest(name, ("cpu", "sim", "gpu"))
     help = f"did you mean `{'gpu(0)' if meant == 'gpu' else meant}`?" if meant else None
     return Mistake(
         "HR420", f"there is no device `{name}`; there are cpu, sim(n), gpu(n)", span, "", help

@@ -283,6 +283,8 @@ def missing_part(at: Situation) -> Diagnostic | None:
     help = _HELP.get(min(parts))
     if at.found == "COMMA" and "RPAR" in parts:
         help = "there are no tuples; a list is written `[a, b]`"
+    if at.found == "LPAR" and "STRING" in parts:  # `onnx("a.onnx")`
+        help = f'it stands there without brackets: `{at.before.text} "..."`'
     return _error(at, 28, f"{describe(frozenset(parts))} is missing", _found(at), help)
 
 
@@ -294,6 +296,7 @@ _HELP = {
     "DURATION": "durations look like `150ms`, `2s` or `1m`",
     "STRING": "write it in double quotes",
     "AS": 'write `use "file.pipe" as name`',
+    "LANGLE": "a list is written `list<T>`, or `list<T, 100>` of at most so many",
     "MAX": "a loop has a bound: `loop (...) max 64 { ... }`",
 }
 

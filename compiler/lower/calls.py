@@ -58,13 +58,31 @@ def lower_call(body: Body, call: ast.Call, names: tuple[str, ...]) -> Operand:
             candidates = tuple(found.file.entities)
             return _of_entity(body, call, entity, callee.name, candidates, names)
         if found is None:
-            return _unknown_module(body, call, callee.value)
+            return _unknown_module(body, call, callee.value, callee.name.text)
         if isinstance(found, Mistaken):
             return _arguments_only(body, call)
         if isinstance(found, Local) and _is_module(body, callee.value.text):
             return _hidden_module(body, call, callee.value, found)
-    body.problems.error("HR115", "this is a value and cannot be called", callee.span)
+    body.problems.error(
+        "HR115", "this is a value and cannot be called", callee.span, help=_as_op(body, callee)
+    )
     return _arguments_only(body, call)
+
+
+def _as_op(body: Body, callee: ast.Expr) -> str | None:
+    """Say how `x.mean()` is written: ops are no methods."""
+    if not isinstance(callee, ast.Attribute):
+        return None
+    op = _full_name(body, callee.name.text)
+    return f"ops are no methods: `{op}({callee.value.span.text})`" if op is not None else None
+
+
+def _full_name(body: Body, name: str) -> str | None:
+    """Return how an op is called, `mean` or `nn.softmax`; None where there is none."""
+    if body.catalog.find(None, name) is not None:
+        return name
+    found = (one for one in body.catalog.families if body.catalog.find(one, name) is not None)
+    return next((f"{family}.{name}" for family in found), None)
 
 
 def _of_name(body: Body, call: ast.Call, callee: ast.Name, names: tuple[str, ...]) -> Operand:
@@ -157,13 +175,10 @@ def _elsewhere(body: Body, name: str) -> str | None:
         return f"write `{FAMILIAR[name]}`"
     if name in SCALARS:
         return f"write `cast(x, {name})`"
-    for family in body.catalog.families:
-        if family != "core" and body.catalog.find(family, name) is not None:
-            return f"did you mean `{family}.{name}`?"
-    return None
+    return did_mean(_full_name(body, name))
 
 
-def _unknown_module(body: Body, call: ast.Call, module: ast.Name) -> Operand:
+def _unknown_module(body: Body, call: ast.Call, module: ast.Name, name: str) -> Operand:
     known = body.catalog.family(module.text)
     if known is not None and any(
         isinstance(one, Mistaken) and nearest(name, body.catalog.families) == module.text
@@ -181,6 +196,9 @@ def _unknown_module(body: Body, call: ast.Call, module: ast.Name) -> Operand:
         meant = nearest(module.text, (*body.scope.names, *used, *body.catalog.families))
         if meant is not None:
             body.scope.find(meant)  # it is used, but for the mistake
+        family = body.catalog.family(meant) if meant is not None else None
+        if meant is None or (family is not None and name not in family.ops):
+            meant = _full_name(body, name) or meant  # `np.mean`
         help = did_mean(meant)
     body.problems.error("HR101", message, module.span, help=help)
     return _arguments_only(body, call)

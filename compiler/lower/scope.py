@@ -61,7 +61,8 @@ class Scope:
         if name in SCALARS:
             problems.error("HR114", f"`{name}` is a type and cannot be the name of a value", span)
         if name in self._locals:
-            given_twice(name, span, self._locals[name].span, problems)
+            help = "a name keeps its value: give the new one a name of its own"
+            given_twice(name, span, self._locals[name].span, problems, help)
             return
         self._warn_of_hiding(name, span, problems)
         self._locals[name] = Local(operand, span, parameter)

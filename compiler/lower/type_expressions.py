@@ -108,7 +108,9 @@ def read_signature(
     return Signature(read_fields(params, file, problems), read_fields(results, file, problems))
 
 
-def given_twice(name: str, again: Span, first: Span, problems: Problems) -> None:
+def given_twice(
+    name: str, again: Span, first: Span, problems: Problems, help: str | None = None
+) -> None:
     """Report a name that is given a second time; both places are shown."""
     problems.error(
         "HR105",
@@ -116,6 +118,7 @@ def given_twice(name: str, again: Span, first: Span, problems: Problems) -> None
         again,
         "again here",
         secondary=(Label(first, f"`{name}` is first given here"),),
+        help=help,
     )
 
 

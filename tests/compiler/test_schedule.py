@@ -145,7 +145,9 @@ CASES = [
     ("read { batch { max = 2, wait = 2 } }", "HR405", "2", None),
     ("read { batch { max = 2, prefer = 2 } }", "HR405", "2", None),
     ("read { batch { max = 2, prefer = [x] } }", "HR405", "x", None),
-    ("read { batch = 3 }", "HR405", "3", None),
+    ("read { batch = 3 }", "HR405", "3", "write `batch { max = 3 }`"),
+    ("read { batch = on }", "HR405", "on", "write `batch { max = 8 }`"),
+    ("read { batch = 2ms }", "HR405", "2ms", None),
     ("read { batch = of }", "HR405", "of", "did you mean `off`?"),
     ("read { instances { n = 2 } }", "HR405", "instances { n = 2 }", None),
     ("read = 3", "HR405", "read = 3", None),
@@ -173,6 +175,7 @@ CASES = [
     # devices
     ("device = gpo(0)", "HR420", "gpo(0)", "did you mean `gpu(0)`?"),
     ("device = gpu", "HR420", "gpu", "write `gpu(0)`"),
+    ("device = cuda", "HR420", "cuda", "did you mean `gpu(0)`?"),
     ("device = tpu", "HR420", "tpu", "did you mean `cpu`?"),
     ("memory { disk = 1GiB }", "HR420", "disk", None),
 ]

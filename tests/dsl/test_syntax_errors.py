@@ -191,6 +191,21 @@ def test_a_mistake_in_a_statement(text: str, code: str, column: int, message: st
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "help"),
+    [
+        ('model m = onnx("a.onnx")', 'it stands there without brackets: `onnx "..."`'),
+        ("model m = onnx a", "write it in double quotes"),
+        (
+            "type A = list[f32]",
+            "a list is written `list<T>`, or `list<T, 100>` of at most so many",
+        ),
+    ],
+)
+def test_what_other_languages_write_comes_with_how_it_is_written_here(text: str, help: str) -> None:
+    assert only_mistake(text).help == help
+
+
 def test_a_block_that_is_not_closed_is_found_by_how_lines_are_indented():
     text = """
 pipeline p(x: f32[N]) -> (y: f32[N]) {
