@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
+from ..engine import Engine
 from .counts import Totals, closed, total
 from .heap import give_back
 from .version import Version
@@ -84,3 +85,13 @@ class Drains:
         if version.owned:
             version.engine.close()
         return version.closed
+
+
+def drained(engines: Sequence[Engine], timeout: float | None, clock: Callable[[], float]) -> bool:
+    """Let no engine take requests, and wait for those under way; False if they took longer."""
+    until = None if timeout is None else clock() + timeout
+    ended = [engine.drain(0.0) for engine in engines]  # all at once, and then wait
+    for index, engine in enumerate(engines):
+        if not ended[index]:
+            ended[index] = engine.drain(None if until is None else max(0.0, until - clock()))
+    return all(ended)

@@ -24,7 +24,7 @@ from ..shared import Shared
 from .app import App
 from .brought import brought
 from .counts import Totals
-from .drains import Drains
+from .drains import Drains, drained
 from .nested import nested_models
 from .policy import Latest, Policy
 from .route import Route
@@ -39,8 +39,8 @@ from .version import (
     Find,
     Version,
     changed,
+    ready,
     served_of,
-    warm_up,
     when_all_closed,
 )
 
@@ -231,14 +231,7 @@ class Repository:
 
     def drain(self, timeout: float | None) -> bool:
         """Let no engine take requests, and wait for those under way; False if they took longer."""
-        now = self._config.clock
-        until = None if timeout is None else now() + timeout
-        engines = self.engines
-        ended = [engine.drain(0.0) for engine in engines]  # all at once, and then wait
-        for index, engine in enumerate(engines):
-            if not ended[index]:
-                ended[index] = engine.drain(None if until is None else max(0.0, until - now()))
-        return all(ended)
+        return drained(self.engines, timeout, self._config.clock)
 
     def close(self) -> None:
         """Load nothing more and close all engines that are not somebody else's."""
@@ -331,12 +324,7 @@ class Repository:
                 self._tell(app, number, None)
                 return None
             engine = Engine(plan, self._config, progress=progress, shared=self._shared)
-            try:
-                served = served_of(engine, number, described)
-                warm_up(served)
-            except BaseException:
-                engine.close()
-                raise
+            served = ready(engine, number, described)
         except Exception as error:
             self._tell(app, number, State.FAILED, said(error), digest)
             raise LoadFailed(app.name, number, error, stays=bool(app.live)) from error

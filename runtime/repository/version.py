@@ -110,11 +110,20 @@ def served_of(
     }
 
 
-def warm_up(served: Mapping[str, Served]) -> None:
-    """Run pipelines with what they are described to be warmed up with; raises the Fault."""
-    for one in served.values():
-        for inputs in () if one.model.described is None else one.model.described.warmups:
-            one.engine.rehearse(one.prepared, inputs)
+def ready(engine: Engine, number: int, described: Mapping[str, Described]) -> Mapping[str, Served]:
+    """Return an engine's pipelines by name, run with what they are described to be warmed up with.
+
+    Closes the engine where it raises: NoForm as `served_of` does, or the Fault of a run.
+    """
+    try:
+        served = served_of(engine, number, described)
+        for one in served.values():
+            for inputs in () if one.model.described is None else one.model.described.warmups:
+                one.engine.rehearse(one.prepared, inputs)
+    except BaseException:
+        engine.close()
+        raise
+    return served
 
 
 def when_all_closed(versions: list[Version]) -> "Future[None]":
