@@ -6,8 +6,9 @@
                          z2 = transfer(z) to cpu
                          return z2
 
-Models run on their device, everything else on the CPU, and results leave from the CPU. A state is
-kept on the device that reads it and makes what it becomes. Control flow moves no data: what all
+Models run on their device, everything else on the CPU, and results leave from the CPU. A state, or
+what a `loop` carries, is kept on the device that reads it and makes what it becomes: it crosses
+before the first turn and after the last, and not in between. Control flow moves no data: what all
 arms of an `if` leave on one device stays there; where they differ, what follows decides. A copy
 stands before its first use, outside of the `for` or `loop` that uses it (one copy for all items),
 and within an arm when nothing outside of that one `if` or `try` needs it (no copy for an arm not
@@ -41,41 +42,58 @@ Need = tuple[Value, str]
 
 
 def run(graph: Graph, _context: PassContext) -> PassResult:
-    placing, kept_on = _settled(graph)
+    placing = _settled(graph)
+    states = graph.body.params[len(graph.body.params) - len(graph.states) :]
+    kept_on = tuple(placing.kept[value] for value in states)
     results = (CPU,) * (len(graph.body.results) - len(kept_on))
     body = placing.region(graph.body, {}, (*results, *kept_on))
-    states = tuple(
+    changed = tuple(
         replace(state, device=device) for state, device in zip(graph.states, kept_on, strict=True)
     )
-    if body is graph.body and states == graph.states:
+    if body is graph.body and changed == graph.states:
         return PassResult(graph, False)
-    return PassResult(replace(graph, body=body, states=states), True)
+    return PassResult(replace(graph, body=body, states=changed), True)
 
 
-def _settled(graph: Graph) -> "tuple[_Placing, tuple[str, ...]]":
-    """Return where each value is made, and the device on which each state is kept.
-
-    A state is kept where it is read if what it becomes is made there: it then never moves.
-    """
+def _settled(graph: Graph) -> "_Placing":
+    """Return where each value is made, and the device on which each that is carried is kept: where
+    it is read, if what it becomes is made there."""
     body, count = graph.body, len(graph.states)
-    kept = body.params[len(body.params) - count :]
-    given = [{CPU}] * (len(body.results) - count)
+    first = len(body.results) - count
+    becomes = dict(zip(body.params[len(body.params) - count :], body.results[first:], strict=True))
+    becomes |= _carried(body)
+    given = [{CPU}] * first
     asking = _Placing(graph, {})
-    asking.find_wants(body, [*given, *(set[str]() for _ in kept)])
-    devices = tuple(_only_device(asking.wants.get(value, set()), value.type) for value in kept)
+    asking.find_wants(body, [*given, *(set[str]() for _ in range(count))])
+    kept = {value: _only_device(asking.wants.get(value, set()), value.type) for value in becomes}
     while True:
-        placing = _Placing(graph, dict(zip(kept, devices, strict=True)))
-        placing.find_wants(body, [*given, *({device} for device in devices)])
+        placing = _Placing(graph, kept)
+        states = [{kept[value]} for value in body.params[len(body.params) - count :]]
+        placing.find_wants(body, [*given, *states])
         placing.settle(body)
-        pairs = zip(body.results[len(body.results) - count :], devices, strict=True)
-        found = tuple(device if placing.home[one] == device else CPU for one, device in pairs)
-        if found == devices:
-            return placing, devices
-        devices = found
+        found = {
+            value: device if placing.home[becomes[value]] == device else CPU
+            for value, device in kept.items()
+        }
+        if found == kept:
+            return placing
+        kept = found
+
+
+def _carried(region: Region) -> dict[Value, Value]:
+    """Return what each value that a loop carries becomes at the end of a turn."""
+    found: dict[Value, Value] = {}
+    for node in region.nodes:
+        for inner in node.regions:
+            found |= _carried(inner)
+            if isinstance(node.kind, Loop):
+                found |= dict(zip(inner.params, inner.results, strict=False))  # `stop` is the last
+    return found
 
 
 class _Placing:
-    """One walk over a graph. `home` says where each value is made; `kept` where states are."""
+    """One walk over a graph. `home` says where each value is made; `kept` where what is carried
+    is, of which nothing is known while there is none."""
 
     def __init__(self, graph: Graph, kept: dict[Value, str]) -> None:
         self.graph, self.kept = graph, kept
@@ -89,12 +107,29 @@ class _Placing:
         for value, wants in zip(region.results, result_wants, strict=True):
             self.wants.setdefault(value, set()).update(wants)
         for node in reversed(region.nodes):
-            gathered = isinstance(node.kind, For | Loop)
             for inner in node.regions:
-                wants = [self.wants.get(value, set()) for value in node.outputs]
-                self.find_wants(inner, [{CPU}] * len(inner.results) if gathered else wants)
-            for value in node.inputs:
-                self.wants.setdefault(value, set()).add(device_of(self.graph, node))
+                self.find_wants(inner, self._result_wants(node, inner))
+            for value, wants in zip(node.inputs, self._input_wants(node), strict=True):
+                self.wants.setdefault(value, set()).update(wants)
+
+    def _result_wants(self, node: Node, inner: Region) -> list[set[str]]:
+        match node.kind:
+            case Loop():
+                kept = [self._kept(value) for value in inner.params]
+                return [*kept, *([{CPU}] * (len(inner.results) - len(kept)))]
+            case For():
+                return [{CPU}] * len(inner.results)
+            case _:
+                return [self.wants.get(value, set()) for value in node.outputs]
+
+    def _input_wants(self, node: Node) -> list[set[str]]:
+        if not isinstance(node.kind, Loop):
+            return [{device_of(self.graph, node)}] * len(node.inputs)
+        params = node.regions[0].params
+        return [{CPU}, *(self._kept(one) or self.wants.get(one, set()) for one in params)]
+
+    def _kept(self, value: Value) -> set[str]:
+        return {self.kept[value]} if value in self.kept else set()
 
     # ---- where values are made
 
@@ -118,6 +153,8 @@ class _Placing:
                 homes = {self.home[region.results[index]] for region in node.regions}
                 shared = homes if len(homes) == 1 else self.wants.get(node.outputs[index], set())
                 return next(iter(shared)) if len(shared) == 1 and shared <= homes else CPU
+            case Loop():
+                return self.kept[node.regions[0].params[index]]
             case _:
                 return device_of(self.graph, node) if _moves(node.outputs[index].type) else CPU
 
@@ -127,8 +164,14 @@ class _Placing:
         """Return what a node itself wants elsewhere than where it is."""
         if isinstance(node.kind, Transfer):
             return []
-        device = device_of(self.graph, node)
-        return [need for value in node.inputs for need in self._need(value, device)]
+        placed = zip(node.inputs, self._input_devices(node), strict=True)
+        return [need for value, device in placed for need in self._need(value, device)]
+
+    def _input_devices(self, node: Node) -> tuple[str, ...]:
+        """Return where a node reads each of its inputs."""
+        if isinstance(node.kind, Loop):
+            return (CPU, *(self.kept[value] for value in node.regions[0].params))
+        return (device_of(self.graph, node),) * len(node.inputs)
 
     def _need(self, value: Value, device: str) -> list[Need]:
         wanted = device if _moves(value.type) else CPU
@@ -138,9 +181,14 @@ class _Placing:
 
     def _result_devices(self, node: Node) -> tuple[str, ...]:
         """Return where the results of a node's regions are wanted."""
-        if isinstance(node.kind, For | Loop):
-            return (CPU,) * len(node.regions[0].results)
-        return tuple(self.home[value] for value in node.outputs)
+        match node.kind:
+            case Loop(stops=stops):
+                kept = tuple(self.kept[value] for value in node.regions[0].params)
+                return (*kept, CPU) if stops else kept
+            case For():
+                return (CPU,) * len(node.regions[0].results)
+            case _:
+                return tuple(self.home[value] for value in node.outputs)
 
     def _captured(self, node: Node) -> list[Need]:
         """Return what the regions of a node want from around it; homes are settled."""
@@ -203,11 +251,10 @@ class _Placing:
         return made
 
     def _node(self, node: Node, copies: dict[Need, Value]) -> Node:
-        device = device_of(self.graph, node)
         own = not isinstance(node.kind, Transfer)
         inputs = tuple(
             copies[needs[0]] if own and (needs := self._need(value, device)) else value
-            for value in node.inputs
+            for value, device in zip(node.inputs, self._input_devices(node), strict=True)
         )
         devices = self._result_devices(node) if node.regions else ()
         regions = tuple(self.region(inner, copies, devices) for inner in node.regions)

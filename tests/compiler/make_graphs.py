@@ -15,6 +15,7 @@ from headrace.compiler.graph import (
     Graph,
     If,
     Kind,
+    Loop,
     Match,
     ModelCall,
     ModelDef,
@@ -27,7 +28,7 @@ from headrace.compiler.graph import (
 )
 from headrace.dsl.dims import Dims
 from headrace.dsl.source import Source, Span
-from headrace.dsl.types import Field, Signature, Type
+from headrace.dsl.types import DType, Field, Signature, TensorType, Type
 from headrace.stdlib.op import Argument, Item, Literal, Op, TypeRule
 
 Found = TypeVar("Found")
@@ -166,6 +167,14 @@ class GraphMaker:
         item = Value(item_type, "item", self.span())
         region = self._region(lambda: body(item), (item,))
         return self._add(For(filtered), (items,), types, "for", (region,))
+
+    def loop(
+        self, start: Value, body: Callable[[Value], Value], type: Type, turns: int = 3
+    ) -> Value:
+        most = self.constant(turns, TensorType(DType.I64))
+        carried = Value(type, "carried", self.span())
+        region = self._region(lambda: [body(carried)], (carried,))
+        return self._add(Loop(), (most, start), (type,), "loop", (region,))[0]
 
     def graph(
         self,

@@ -112,6 +112,39 @@ def test_a_value_from_around_a_loop_is_copied_once_for_all_items(make: GraphMake
     assert list(copies_of(loop.regions[0])) == ["sim", "cpu"]
 
 
+@pytest.mark.parametrize(
+    ("turn", "copied"),
+    [
+        (("a",), ["sim", "cpu"]),
+        ((), ["sim", "cpu"]),
+        (("core.f",), ["sim", "cpu"]),  # the model behind it alone wants it there
+        (("a", "core.f"), ["sim", "cpu", "sim", "cpu"]),
+        (("core.f", "a"), ["sim", "cpu", "sim", "cpu"]),
+    ],
+)
+def test_what_a_loop_carries_stays_where_it_is_read_and_made(
+    turn: tuple[str, ...], copied: list[str], make: GraphMaker
+) -> None:
+    def body(carried: Value) -> Value:
+        for name in turn:
+            step = make.op if "." in name else make.model
+            carried = step(name, carried, type=F32)
+        return carried
+
+    y = make.loop(make.param("x", F32), body, F32)
+    placed = place(make.graph(make.model("b", y, type=F32), settings=ON_SIM))
+    assert list(copies_of(placed.body)) == copied
+    assert PASS.run(placed, PassContext()).graph is placed
+
+
+def test_a_loop_in_a_loop_carries_on_the_device_too(make: GraphMaker) -> None:
+    x = make.param("x", F32)
+    y = make.loop(
+        x, lambda outer: make.loop(outer, lambda v: make.model("a", v, type=F32), F32), F32
+    )
+    assert copies(make.graph(y, settings=ON_SIM)) == ["sim", "cpu"]
+
+
 def test_what_both_arms_leave_on_a_device_stays_there(make: GraphMaker) -> None:
     x, c = make.param("x", F32), make.param("c", BOOL)
     m = make.model("m", x, type=F32)
