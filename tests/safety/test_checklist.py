@@ -27,6 +27,8 @@ POINTS: Final = {
         "test_ten_thousand_idle_connections_take_little_memory_and_others_are_served",
         "test_bodies_that_are_on_their_way_are_bounded_together",
         "test_rapid_reset_is_bounded",
+        "test_streams_of_one_connection_are_as_many_as_it_was_told",
+        "test_a_stream_that_nobody_reads_waits_and_ends_with_its_caller",
         "test_every_setting_is_printed",
     ),
     "5 what changes the server is apart, closed, and asked of one function": (
@@ -59,9 +61,11 @@ POINTS: Final = {
     "10 errors tell no internals, log lines cannot be forged": (
         "test_what_a_caller_writes_forges_no_line_of_the_log",
         "test_no_secret_is_printed",
+        "test_what_a_bug_of_ours_says_is_for_the_log_alone",
     ),
     "11 models come from the server's own folder alone": (
         "test_neither_a_configuration_nor_a_file_comes_from_a_caller",
+        "test_who_may_load_brings_plans_that_are_data_where_the_operator_lets_him",
     ),
     "12 it listens on this machine unless told otherwise": (
         "test_every_setting_is_printed",
@@ -101,3 +105,22 @@ def test_no_file_of_ours_unpickles_evaluates_or_calls_a_shell() -> None:
         for match in FORBIDDEN.finditer(path.read_text("utf-8"))
     }
     assert found == {"runtime/backends/python.py: exec("}  # a stage's source, of the plan
+
+
+WALL: Final = re.compile(r"\btime\.(time|time_ns|localtime|ctime)\(|datetime\.(now|utcnow|today)\(")
+
+
+def test_a_clock_that_jumps_ends_nothing_early_and_nothing_late() -> None:
+    """Only what is written down for people reads the clock on the wall: from when the times of
+    answers are counted, when a span began, when a line of the log was written."""
+    found = {
+        f"{path.relative_to(HERE.parent)}: {match.group()}"
+        for folder in ("runtime", "compiler", "stdlib", "src/headrace")
+        for path in (HERE.parent / folder).rglob("*.py")
+        for match in WALL.finditer(path.read_text("utf-8"))
+    }
+    assert found == {
+        "runtime/metrics.py: time.time(",
+        "runtime/observe/log.py: time.time(",
+        "runtime/observe/otel.py: time.time_ns(",
+    }

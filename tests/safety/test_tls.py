@@ -14,7 +14,10 @@ import httpx
 import pytest
 
 from headrace.cli import main
+from headrace.client import NEVER, Client
+from headrace.client import Tls as ClientTls
 from headrace.runtime.engine import Engine, EngineConfig
+from headrace.runtime.request import Code, Fault
 from headrace.runtime.server import Server, serve
 from headrace.runtime.server_config import Carrier, ServerConfig
 from headrace.runtime.tls import Tls, read_tls
@@ -44,10 +47,12 @@ class Authority:
         self._openssl("req", "-x509", "-key", self.own.key, "-subj", f"/CN={name}", *config,
                       "-days", "2", "-out", self.own.certificate)  # fmt: skip
 
-    def sign(self, name: str, *, expired: bool = False) -> Pair:
+    def sign(
+        self, name: str, *, expired: bool = False, names: str = "DNS:localhost,IP:127.0.0.1"
+    ) -> Pair:
         made = Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
         request, said = self._folder / f"{name}.csr", self._folder / f"{name}.txt"
-        said.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        said.write_text(f"subjectAltName={names}\n")
         self._new_key(made.key)
         self._openssl("req", "-new", "-key", made.key, "-subj", f"/CN={name}", "-out", request)
         times = ("-days", "0") if expired else ("-days", "2")
@@ -73,6 +78,7 @@ class Papers:
     client: Pair
     expired: Pair
     stranger: Pair
+    elsewhere: Pair
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +91,13 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
         ours.sign("client"),
         ours.sign("expired", expired=True),
         theirs.sign("stranger"),
+        ours.sign("elsewhere", names="DNS:elsewhere.example,IP:192.0.2.1"),
     )
 
 
-def serving(papers: Papers, authority: Path | None) -> Iterator[Server]:
+def serving(shown: Pair, authority: Path | None) -> Iterator[Server]:
     engine = Engine(toy_plan(), EngineConfig(workers=2))
-    tls = read_tls(papers.server.certificate, papers.server.key, authority)
+    tls = read_tls(shown.certificate, shown.key, authority)
     config = ServerConfig(http_port=0, grpc_port=0, metrics_port=None, tls=tls)
     with closing(engine), serve([engine], config) as server:
         assert server.addresses.carrier is Carrier.GRPCIO
@@ -99,12 +106,12 @@ def serving(papers: Papers, authority: Path | None) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def plain(papers: Papers) -> Iterator[Server]:
-    yield from serving(papers, None)
+    yield from serving(papers.server, None)
 
 
 @pytest.fixture(scope="module")
 def mutual(papers: Papers) -> Iterator[Server]:
-    yield from serving(papers, papers.authority)
+    yield from serving(papers.server, papers.authority)
 
 
 def over_http(server: Server, authority: Path, shown: Pair | None) -> bool:
@@ -151,6 +158,34 @@ def test_only_who_shows_a_certificate_that_was_asked_for_is_answered(
     assert not asks(mutual, papers.authority, papers.stranger)
     assert not asks(mutual, papers.authority, papers.expired)
     assert asks(mutual, papers.authority, papers.client)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(papers: Papers) -> Iterator[Server]:
+    yield from serving(papers.elsewhere, None)
+
+
+def of_ours(server: Server, authority: Path, _: Pair | None) -> bool:
+    """Whether our own client takes the server for the one that it has asked for, over both."""
+    told: list[bool | Code] = []
+    addresses = f"https://{server.addresses.http}", f"grpcs://{server.addresses.grpc}"
+    for address in addresses:
+        with Client(address, 60, tls=ClientTls(str(authority)), retries=NEVER) as client:
+            try:
+                told.append("two" in client.pipelines())
+            except Fault as fault:
+                told.append(fault.code)
+    assert told in ([True, True], [Code.UNAVAILABLE, Code.UNAVAILABLE])
+    return told[0] is True
+
+
+@pytest.mark.parametrize("asks", [over_http, over_grpc, of_ours], ids=["http", "grpc", "client"])
+def test_a_certificate_of_another_name_is_none(
+    plain: Server, elsewhere: Server, papers: Papers, asks: Asks
+) -> None:
+    """Whoever signed it: it is the caller who sees that this is not whom he has asked for."""
+    assert asks(plain, papers.authority, None)
+    assert not asks(elsewhere, papers.authority, None)
 
 
 def test_who_speaks_no_tls_is_not_answered(plain: Server) -> None:
