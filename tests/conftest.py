@@ -9,15 +9,16 @@ import gc
 from collections.abc import Generator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.hangs import Watchdog
 
 # How long one example takes says more of what else the machine does than of the code.
 # The same examples each time, so that no run fails by chance; who wants others says so, where a
 # property is worth a search (`derandomize=False`).
-settings.register_profile("full", max_examples=100, deadline=None, derandomize=True)
-settings.register_profile("quick", max_examples=30, deadline=None, derandomize=True)
+ALL = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("full", ALL, max_examples=100)
+settings.register_profile("quick", ALL, max_examples=30)
 
 
 def pytest_configure(config: pytest.Config) -> None:

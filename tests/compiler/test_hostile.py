@@ -71,7 +71,7 @@ def test_what_all_hostile_sources_come_from_is_mostly_sound() -> None:
     assert sum(not survive(text) for text in sound()) > len(sound()) / 4
 
 
-@settings(CI, max_examples=100, derandomize=True)
+@settings(CI, derandomize=True)
 @given(st.integers(0, 2**32))
 def test_a_mutilated_source_gives_diagnostics(seed: int) -> None:
     survive(mutilated(Random(seed)))

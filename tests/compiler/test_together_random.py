@@ -4,12 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.compiler.graph import (
-    ModelCall,
-    Node,
-    Together,
-    Value,
-)
+from headrace.compiler.graph import Graph, ModelCall, Node, Together, Value
 from headrace.compiler.graph_pass import PassContext, Phase
 from headrace.compiler.optimize import load_passes, optimize
 from headrace.compiler.passes.run_together import PASS
@@ -47,9 +42,26 @@ def together_graphs(draw: st.DrawFn) -> tuple[Drawn, Drawn]:
 
 @CI
 @given(together_graphs())
-def test_results_and_the_order_of_opaque_calls_stay(made: tuple[Drawn, Drawn]) -> None:
+def test_nothing_changes_and_arms_are_apart(made: tuple[Drawn, Drawn]) -> None:
+    check_all(made)
+
+
+@pytest.mark.slow
+@settings(CI, derandomize=False)
+@given(together_graphs())
+def test_it_is_so_for_graphs_that_differ_from_run_to_run(made: tuple[Drawn, Drawn]) -> None:
+    check_all(made)
+
+
+def check_all(made: tuple[Drawn, Drawn]) -> None:
     drawn, graph = made[0], made[1].graph
     verify(graph)
+    check_results_and_the_order_of_opaque_calls(drawn, graph)
+    check_no_arm_reads_what_another_makes(graph)
+    assert to_bytes(planned(graph)) == to_bytes(planned(optimize(graph, []).graph))
+
+
+def check_results_and_the_order_of_opaque_calls(drawn: Drawn, graph: Graph) -> None:
     assert not PASS.run(graph, PassContext()).changed
     wanted, got = Evaluator(FUNCTIONS), Evaluator(FUNCTIONS)
     expected, results = wanted.run(drawn.graph, *drawn.inputs), got.run(graph, *drawn.inputs)
@@ -58,10 +70,7 @@ def test_results_and_the_order_of_opaque_calls_stay(made: tuple[Drawn, Drawn]) -
     assert opaque[0] == opaque[1]
 
 
-@CI
-@given(together_graphs())
-def test_no_arm_reads_what_another_makes(made: tuple[Drawn, Drawn]) -> None:
-    graph = made[1].graph
+def check_no_arm_reads_what_another_makes(graph: Graph) -> None:
     for node in walk(graph.body):
         if isinstance(node.kind, Together):
             own = [{v for one in walk(arm) for v in one.outputs} for arm in node.regions]
@@ -74,14 +83,6 @@ def test_no_arm_reads_what_another_makes(made: tuple[Drawn, Drawn]) -> None:
 
 def holds_work(node: Node) -> bool:
     return isinstance(node.kind, ModelCall) or node.stage in FUNCTIONS
-
-
-@CI
-@given(together_graphs())
-def test_equal_graphs_give_equal_plans(made: tuple[Drawn, Drawn]) -> None:
-    graph = made[1].graph
-    again = optimize(graph, []).graph
-    assert to_bytes(planned(graph)) == to_bytes(planned(again))
 
 
 @CI
