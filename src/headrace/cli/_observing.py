@@ -22,7 +22,7 @@ def _share(text: str) -> float:
     return share
 
 
-def arguments(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
         "--trace",

@@ -1,6 +1,6 @@
 """What `headrace run` serves: files and folders as apps, versions and their shares."""
 
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,46 @@ def policy(text: str) -> "tuple[str, Policy]":
         return name, read_policy(said)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--watch", action="store_true", help="load what changes on disk, and go on meanwhile"
+    )
+    parser.add_argument(
+        "--control",
+        choices=("none", "poll", "explicit"),
+        default="none",
+        help="poll: as --watch; explicit: callers may load and unload, and nothing is loaded at "
+        "the start but what --load names",
+    )
+    parser.add_argument(
+        "--load", action="append", default=[], metavar="NAME", help="with --control explicit; or *"
+    )
+    parser.add_argument(
+        "--versions",
+        action="append",
+        default=[],
+        type=policy,
+        metavar="[NAME=]POLICY",
+        help="latest (the default), latest:2, all or specific:1,3",
+    )
+    parser.add_argument(
+        "--canary",
+        action="append",
+        default=[],
+        type=part,
+        metavar="NAME@VERSION=SHARE",
+        help="give a version that part of the requests that ask for none, as in ocr@2=0.1",
+    )
+    parser.add_argument(
+        "--shadow",
+        action="append",
+        default=[],
+        type=part,
+        metavar="NAME@VERSION=SHARE",
+        help="show a version copies of that part; its answers are compared and dropped",
+    )
 
 
 def is_folder(target: str) -> bool:

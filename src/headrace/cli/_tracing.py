@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..runtime.observe.trace import Trace
 
 
-def arguments(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Add the options that ask for a trace."""
     parser.add_argument("--trace", action="store_true", help="show what each stage took")
     parser.add_argument(

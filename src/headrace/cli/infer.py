@@ -29,7 +29,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
     parser.add_argument("--timeout", metavar="TIME", help="such as 500ms or 2s")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    _tracing.arguments(parser)
+    _tracing.add_arguments(parser)
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:

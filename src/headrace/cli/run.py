@@ -63,43 +63,7 @@ def _arguments(parser: ArgumentParser) -> None:
             metavar="PORT",
             help=f"default: {port}; 0 takes a free one, off serves none",
         )
-    parser.add_argument(
-        "--watch", action="store_true", help="load what changes on disk, and go on meanwhile"
-    )
-    parser.add_argument(
-        "--control",
-        choices=("none", "poll", "explicit"),
-        default="none",
-        help="poll: as --watch; explicit: callers may load and unload, and nothing is loaded at "
-        "the start but what --load names",
-    )
-    parser.add_argument(
-        "--load", action="append", default=[], metavar="NAME", help="with --control explicit; or *"
-    )
-    parser.add_argument(
-        "--versions",
-        action="append",
-        default=[],
-        type=_serving.policy,
-        metavar="[NAME=]POLICY",
-        help="latest (the default), latest:2, all or specific:1,3",
-    )
-    parser.add_argument(
-        "--canary",
-        action="append",
-        default=[],
-        type=_serving.part,
-        metavar="NAME@VERSION=SHARE",
-        help="give a version that part of the requests that ask for none, as in ocr@2=0.1",
-    )
-    parser.add_argument(
-        "--shadow",
-        action="append",
-        default=[],
-        type=_serving.part,
-        metavar="NAME@VERSION=SHARE",
-        help="show a version copies of that part; its answers are compared and dropped",
-    )
+    _serving.add_arguments(parser)
     parser.add_argument(
         "--grace",
         type=_seconds,
@@ -125,27 +89,15 @@ def _arguments(parser: ArgumentParser) -> None:
         "size before it refuses them: for callers you trust",
     )
     _limits.add_arguments(parser)
-    _observing.arguments(parser)
+    _observing.add_arguments(parser)
     _triton.add_arguments(parser)
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
     _observing.say_in_lines(arguments, console)
     _triton.adopt(arguments, console)
-    if (arguments.tls_certificate is None) != (arguments.tls_key is None):
-        raise UsageError("--tls-certificate and --tls-key go together")
-    if arguments.tls_client_authority is not None and arguments.tls_key is None:
-        raise UsageError("--tls-client-authority goes with --tls-certificate and --tls-key")
-    if arguments.tls_key is not None and arguments.grpc_carrier == "pygrpc-native":
-        raise UsageError("pygrpc-native has no TLS", "leave `--grpc-carrier` out, or take grpcio")
-    explicit = arguments.control == "explicit"
-    watch = arguments.watch or arguments.control == "poll"
-    if arguments.load and not explicit:
-        raise UsageError("--load goes with --control explicit")
-    if explicit and watch:
-        raise UsageError("--watch loads what changes, --control explicit what callers say")
-    if {arguments.http_port, arguments.grpc_port} == {None}:
-        raise UsageError("without HTTP and gRPC nothing is served")
+    _check(arguments)
+    explicit, watch = arguments.control == "explicit", _watches(arguments)
     find = _finder(arguments, console)
     from ..runtime.repository.heap import bound_heaps
     from ..runtime.repository.state import State
@@ -202,6 +154,27 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             _end("a load that was under way is given up", Exit.GOOD, console)
     console.say("stopped")
     return Exit.GOOD
+
+
+def _check(arguments: Namespace) -> None:
+    """Raise UsageError where options do not go together."""
+    if (arguments.tls_certificate is None) != (arguments.tls_key is None):
+        raise UsageError("--tls-certificate and --tls-key go together")
+    if arguments.tls_client_authority is not None and arguments.tls_key is None:
+        raise UsageError("--tls-client-authority goes with --tls-certificate and --tls-key")
+    if arguments.tls_key is not None and arguments.grpc_carrier == "pygrpc-native":
+        raise UsageError("pygrpc-native has no TLS", "leave `--grpc-carrier` out, or take grpcio")
+    explicit = arguments.control == "explicit"
+    if arguments.load and not explicit:
+        raise UsageError("--load goes with --control explicit")
+    if explicit and _watches(arguments):
+        raise UsageError("--watch loads what changes, --control explicit what callers say")
+    if {arguments.http_port, arguments.grpc_port} == {None}:
+        raise UsageError("without HTTP and gRPC nothing is served")
+
+
+def _watches(arguments: Namespace) -> bool:
+    return arguments.watch or arguments.control == "poll"
 
 
 def _end(why: str, status: Exit, console: Console) -> NoReturn:
