@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,17 @@ def test_a_plan_of_another_machine_and_of_a_backend_that_is_not_there(tmp_path: 
     assert "the plan needs openvino, which is not installed (pip install 'headrace[openvino]')" in (
         found
     )
+
+
+@pytest.mark.parametrize("backend", ["tensorrt", "tensorrt_rtx"])
+def test_libraries_of_a_gpu_that_a_plan_needs_are_told_where_they_are_not_there(
+    backend: str, tmp_path: Path
+) -> None:
+    schedule = f"m {{ device = gpu(0), backend = {backend}, engine {{ sizes {{ N = 4 }} }} }}"
+    found = told(list(lacking(plan(tmp_path, schedule), SOUND, ())))
+    wanted = (("cupy", "needs CuPy"), (backend, f"needs the Python package `{backend}`"))
+    for module, said in wanted:
+        assert (said in found) == (find_spec(module) is None)
 
 
 def test_the_command_tells_of_a_plan(

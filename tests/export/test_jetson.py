@@ -89,6 +89,7 @@ def test_a_plan_with_engines_keeps_them_and_says_whose_wheel_it_wants(plan: Plan
     assert kept in made.files["Containerfile"]
     assert b'engines="/var/cache/headrace/engines"' in made.files["first_start.py"]
     assert any("python3-libnvinfer" in note for note in made.notes)
+    assert any("ubuntu:24.04 has nothing of NVIDIA" in note for note in made.notes)
     assert any("wheel of onnxruntime-gpu for Python 3.12" in note for note in made.notes)
 
 
@@ -97,6 +98,27 @@ def test_engines_are_refused_where_the_python_beside_the_boards_cannot_import_te
 ) -> None:
     with pytest.raises(ExportError, match=r"runs on TensorRT, whose bindings of JetPack 6\.2"):
         bundle(with_models(plan, device="gpu:0", backend="tensorrt"), "6.2")
+
+
+@pytest.mark.parametrize("backend", ["tensorrt_rtx", "onnx_tensorrt_rtx"])
+def test_what_is_for_rtx_gpus_is_refused(plan: Plan, backend: str) -> None:
+    with pytest.raises(ExportError, match="runs on TensorRT for RTX, which is not for the GPUs of"):
+        bundle(with_models(plan, device="gpu:0", backend=backend), "7.2")
+
+
+@pytest.mark.parametrize(
+    ("target", "jetpack"),
+    [("l4", "6.2"), ("cpu-x86", "7.2"), ("thor", "5.1"), ("thor", "6.2")],
+)
+def test_a_plan_for_another_machine_is_refused(plan: Plan, target: str, jetpack: str) -> None:
+    with pytest.raises(ExportError, match=rf"compiled for `{target}` .* JetPack {jetpack} is for"):
+        bundle(replace(plan, target=target), jetpack)
+
+
+@pytest.mark.parametrize("target", ["", "cpu-arm", "orin-agx", "orin-nano", "thor"])
+def test_a_plan_for_a_board_or_for_none_is_taken(plan: Plan, target: str) -> None:
+    made = replace(plan, target=target)
+    assert bundle(made, "7.2").files["kinds.plan"] == plan_file.to_bytes(made)
 
 
 def test_libraries_of_which_no_wheel_is_known_are_refused(plan: Plan) -> None:

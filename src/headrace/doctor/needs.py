@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
-from ..compiler.plan import ModelSegment, OpSegment, Plan
+from ..compiler.plan import ENGINES, PROVIDED, ModelSegment, OpSegment, Plan
 from ..compiler.target import load_target
 from ..export.needs import extras_of, imports_of
 from ..runtime.backend import find_backend
 from ..runtime.load_error import LoadError
 from ..runtime.onnx_library import owners
+from ..runtime.tensorrt.package import open_package
 from .extras import Extra
 from .findings import Finding
 from .machine import Machine
@@ -30,13 +31,18 @@ def lacking(plan: Plan, machine: Machine, extras: Sequence[Extra]) -> Iterator[F
                 f"pip install 'headrace[{extra.name}]'",
             )
     backends = {one.backend for one in plan.segments}
-    if "onnx" in backends and not owners():
-        gpu = any(device.startswith("gpu") for device in _devices(plan))
+    gpu = any(device.startswith("gpu") for device in _devices(plan))
+    if backends & {"onnx", *PROVIDED} and not owners():
         message = "the plan has ONNX models, and ONNX Runtime is not installed"
         yield Finding(message, f"pip install 'headrace[{'gpu' if gpu else 'cpu'}]'")
+    if gpu and find_spec("cupy") is None:
+        message = "the plan keeps values in a GPU's memory, which needs CuPy: it is not installed"
+        yield Finding(message, "pip install 'headrace[gpu]'")
     for name in sorted(backends):
         try:
             find_backend(name)
+            if name in ENGINES:
+                open_package(name)
         except LoadError as error:
             yield Finding(error.message, error.help or "")
     for device in sorted(_devices(plan)):

@@ -14,7 +14,7 @@ from typing import Final
 class Release:
     """`python` is what runs headrace, which needs 3.11: the board's own where that is as new
     (`own`), else one beside it, which cannot import the TensorRT bindings of the system. `glibc` is
-    the C library's minor version."""
+    the C library's minor version, `sms` are the compute capabilities of the boards' GPUs."""
 
     name: str
     l4t: str
@@ -26,6 +26,7 @@ class Release:
     tensorrt: str
     cupy: str
     boards: str
+    sms: tuple[str, ...]
 
 
 RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
@@ -43,6 +44,7 @@ RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
                 "8.5.2",
                 "cupy-cuda11x",
                 "Xavier and Orin",
+                ("72", "87"),
             ),
             Release(
                 "6.2",
@@ -55,6 +57,7 @@ RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
                 "10.3",
                 "cupy-cuda12x",
                 "Orin",
+                ("87",),
             ),
             Release(
                 "7.2",
@@ -67,6 +70,7 @@ RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
                 "10.16",
                 "cupy-cuda13x",
                 "Orin and Thor",
+                ("87", "110"),
             ),
         )
     }
