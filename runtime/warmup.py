@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..compiler.plan import ModelSegment, PythonSegment
-from .devices.device import Device
+from .devices.device import Device, DeviceError
 from .load_error import NO_WARMUP, LoadError
 from .metrics import StageCell
 from .rows import Rows, Value, as_array
@@ -27,7 +27,8 @@ def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device)
             for _ in range((segment.instances or 1) if python else 1):
                 columns = _columns(segment, values, rows)
                 stage.run_together(columns, rows, StageCell())
-        except (StageError, StageGone) as error:
+        except (StageError, StageGone, DeviceError) as error:
+            why, help = _told(error)
             shown = ", ".join(
                 f"`{field.name}` {_shown(item)}"
                 for field, item in zip(segment.signature.params, items, strict=False)
@@ -36,9 +37,16 @@ def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device)
             raise LoadError(
                 NO_WARMUP,
                 f"stage `{segment.name}`, {segment.place}: its run with {rows} {row} of "
-                f"{shown or 'its inputs'} at loading fails: {error.message}",
-                "leave `warmup` out, or say in its signature which sizes it takes",
+                f"{shown or 'its inputs'} at loading fails: {why}",
+                help,
             ) from error
+
+
+def _told(error: StageError | StageGone | DeviceError) -> tuple[str, str]:
+    """Return why a run has failed, and what to do."""
+    if isinstance(error, DeviceError):
+        return str(error), "leave `warmup` out, or let the device have room and nobody else"
+    return error.message, "leave `warmup` out, or say in its signature which sizes it takes"
 
 
 def _columns(

@@ -10,11 +10,14 @@ import pytest
 import headrace
 from headrace.compiler.plan import Check, Isolation, ModelSegment, PythonSegment, Service
 from headrace.dsl.types import DimArith, DimVar, DType, Field, TensorType
+from headrace.runtime.devices.sim import SimConfig, SimDevice
+from headrace.runtime.devices.simulation.faults import Faults
 from headrace.runtime.engine import Engine, EngineConfig
 from headrace.runtime.load_error import LoadError
 from headrace.runtime.request import Fault, Request
 from headrace.runtime.stand_ins import smallest
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields
+from tests.runtime.test_sim_device import sim_chain
 
 X, Y = fields(x="f32[N]"), fields(y="f32[N]")
 
@@ -170,3 +173,23 @@ def test_nothing_is_run_at_loading_without_being_asked_for() -> None:
     maker = PlanMaker()
     maker.onnx("m", add_model(1.0, 3), X, Y)
     engine_of(maker).close()
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        (Faults(copies=frozenset({1})), "copy 1, of `m1`, has failed"),
+        (Faults(allocations=frozenset({1})), "is out of memory"),
+        (Faults(lost=range(2, 9)), "is lost"),
+    ],
+    ids=["copy", "memory", "device"],
+)
+def test_a_device_that_fails_at_loading_is_told_with_the_stage(faults: Faults, said: str) -> None:
+    maker, device = PlanMaker(), SimDevice(config=SimConfig(faults=faults))
+    sim_chain(maker)
+    first = maker.segments[0]
+    assert isinstance(first, ModelSegment)
+    maker.segments[0] = replace(first, service=Service(warmup=(1,)))
+    with pytest.raises(LoadError, match=rf"HR508 stage `m1`.*{said}"):
+        Engine(maker.plan(), EngineConfig(workers=1, devices=(device,)))
+    device.close()
