@@ -72,10 +72,14 @@ def engine(plan: Plan, hub: Hub, request: pytest.FixtureRequest) -> Iterator[Eng
 
 
 @pytest.fixture
-def patient(engine: Engine) -> Engine:
-    """An engine that leaves to his caller, for ever, whom it does not ring for."""
-    workers(engine)._bell = Bell(math.inf, math.inf)  # pyright: ignore[reportPrivateUsage] times are fixed
-    return engine
+def patient(plan: Plan, hub: Hub) -> Iterator[Engine]:
+    """An engine that leaves a request to its caller, for ever, where it does not ring: its only
+    worker watches then, and no other is about to wake."""
+    del hub
+    made = Engine(plan, EngineConfig(workers=1, intra_op_threads=1))
+    workers(made)._bell = Bell(math.inf, math.inf)  # pyright: ignore[reportPrivateUsage] times are fixed
+    yield made
+    made.close()
 
 
 def workers(engine: Engine) -> Workers:
