@@ -118,8 +118,7 @@ class Fronts:
                 await opened.enter_async_context(_running(servers[-1], listening))
                 return _address(config.host, listening.getsockname()[1])
 
-            # Closed in reverse order, the native carrier last: it cannot wait until its last
-            # answers have left, and closing the others takes longer than that.
+            # Closed in reverse order, gRPC last: it waits until its last answers have left.
             grpc = None
             if config.grpc_port is not None:
                 grpc = await opened.enter_async_context(
@@ -207,6 +206,7 @@ async def _grpc(
             yield _address(config.host, port)
         return
     from .grpc.native import NativeCarrier  # installed only where there are wheels for it
+    from .grpc.settling import settle
 
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
         fallback = str(Path(folder, "grpc"))
@@ -219,6 +219,7 @@ async def _grpc(
                 yield _address(config.host, native.port)
             finally:
                 await behind.stop(left())
+            await settle(config.host, native.port, config.grpc_io_threads, left())
 
 
 @asynccontextmanager
