@@ -7,7 +7,10 @@ from types import ModuleType
 
 import pytest
 
+from tests.runtime.flows import engines as engines
+from tests.runtime.flows import maker as maker
 from tests.runtime.forks import Simulated
+from tests.runtime.gates import gate as gate
 
 
 @pytest.fixture

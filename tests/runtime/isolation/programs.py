@@ -1,6 +1,7 @@
 """Sources for workers, and the means to meet them without a clock: named pipes."""
 
 import os
+import select
 from collections.abc import Generator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -104,3 +105,15 @@ def pipe(folder: Path, name: str = "pipe") -> str:
 def told(path: str) -> str:
     """Return what the other side writes, when it does."""
     return Path(path).read_text()
+
+
+def ended(number: int, seconds: float = 10.0) -> bool:
+    """Wait for the end of a process that need not be a child."""
+    try:
+        descriptor = os.pidfd_open(number)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], seconds)[0])
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,3 @@
+"""What the tests of repositories have."""
+
+from tests.runtime.repository.repositories import make as make
