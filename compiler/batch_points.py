@@ -8,15 +8,15 @@ already sends them together: on a CPU batching loses for most models. Sizes that
 into those of their neighbours (`agree_sizes.py`).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from .agree_sizes import Agreed, agree_sizes
-from .graph import FunctionCall, Graph, ModelCall, Node, Region, StageSettings
+from .graph import FunctionCall, Graph, ModelCall, Node, StageSettings
 from .policies import Batching, Service
 from .policy_text import describe_batching
 from .profile import ModelTimes, gain_text, seconds_text
+from .rewrite import walk
 from .stage_settings import calls_out, device_of, settings_of
 
 MARGIN: Final = 1.1
@@ -37,7 +37,7 @@ class BatchPoint:
 
 def batch_points(graph: Graph) -> dict[Node, BatchPoint]:
     """Return how rows meet at each model or function call."""
-    points = {node: _alone(graph, node) for node in _calls(graph.body)}
+    points = {node: _alone(graph, node) for node in walk(graph.body) if calls_out(node)}
     if graph.profile is None:
         return points
     measured: dict[Node, ModelTimes] = {}
@@ -54,14 +54,6 @@ def batch_points(graph: Graph) -> dict[Node, BatchPoint]:
         if agreed.by or agreed.against:
             points[node] = _agreed(measured[node], agreed)
     return points
-
-
-def _calls(region: Region) -> Iterable[Node]:
-    for node in region.nodes:
-        if calls_out(node):
-            yield node
-        for inner in node.regions:
-            yield from _calls(inner)
 
 
 def _agreed(times: ModelTimes, agreed: Agreed) -> BatchPoint:

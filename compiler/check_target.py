@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from ..dsl import ast
 from ..dsl.diagnostic import CompileError, Diagnostic, Label
 from ..dsl.source import Span
-from .graph import Graph, ModelCall, Node, Region
+from .graph import Graph
 from .plan import MemoryPlan
 from .policy_text import scaled
+from .rewrite import model_calls
 from .schedule_values import written
 from .stage_settings import CPU, device_of, members_of, settings_of
 from .target import Target
@@ -38,9 +39,8 @@ def models_on(graphs: Sequence[Graph]) -> dict[str, int]:
     """Return the bytes of the models on each device, each model there once."""
     found: dict[tuple[str, str], int] = {}
     for graph in graphs:
-        for node in _models(graph.body):
-            assert isinstance(node.kind, ModelCall)
-            blob = graph.model(node.kind.model).content
+        for node, call in model_calls(graph.body):
+            blob = graph.model(call.model).content
             if blob is not None:
                 found[device_of(graph, node), blob.digest] = len(blob.content)
     sums: dict[str, int] = {}
@@ -49,17 +49,9 @@ def models_on(graphs: Sequence[Graph]) -> dict[str, int]:
     return sums
 
 
-def _models(region: Region) -> Iterator[Node]:
-    for node in region.nodes:
-        if isinstance(node.kind, ModelCall):
-            yield node
-        for inner in node.regions:
-            yield from _models(inner)
-
-
 def _missing(target: Target, schedule: ast.Schedule | None, graph: Graph) -> Iterator[Diagnostic]:
     """Yield what a schedule names that the target has not."""
-    for node in _models(graph.body):
+    for node, _ in model_calls(graph.body):
         device, engine = device_of(graph, node), settings_of(graph, node).service.engine
         span = _span(schedule, graph, members_of(graph, node))
         kind, _, index = device.partition(":")

@@ -6,8 +6,9 @@ Of arms that run at once the longest counts, and each of them has that much of t
 from collections.abc import Iterable
 from typing import Final
 
-from .graph import Graph, ModelCall, Region, Together
-from .profile import seconds_text
+from .graph import Graph, Region, Together
+from .profile import Profile, seconds_text
+from .rewrite import model_calls
 from .stage_settings import device_of
 
 SMALLEST: Final = 0.02
@@ -46,16 +47,13 @@ def _times(graph: Graph) -> Iterable[tuple[str, float]]:
     if graph.profile is None:
         return ()
     stages = graph.profile.of(graph.name)
-    return [(one.stage, one.seconds) for one in stages] or _models(graph, graph.body)
+    return [(one.stage, one.seconds) for one in stages] or _models(graph, graph.profile)
 
 
-def _models(graph: Graph, region: Region) -> Iterable[tuple[str, float]]:
-    for node in region.nodes:
-        if isinstance(node.kind, ModelCall) and graph.profile is not None:
-            content = graph.model(node.kind.model).content
-            digest = content.digest if content is not None else ""
-            times = graph.profile.model(digest, device_of(graph, node))
-            if times is not None:
-                yield node.stage, times.alone
-        for inner in node.regions:
-            yield from _models(graph, inner)
+def _models(graph: Graph, profile: Profile) -> Iterable[tuple[str, float]]:
+    for node, call in model_calls(graph.body):
+        content = graph.model(call.model).content
+        digest = content.digest if content is not None else ""
+        times = profile.model(digest, device_of(graph, node))
+        if times is not None:
+            yield node.stage, times.alone

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..dsl.types import Dim, DimArith, DimVar, OptionalType, TensorType
-from .graph import Graph, ModelCall, ModelDef, Node, Region
+from .graph import Graph, ModelDef, Node
 from .plan import ShapeRange
 from .policies import Batching, SizeRange
+from .rewrite import model_calls
 
 _COMPARE: Final[Mapping[str, Callable[[int, int], bool]]] = {
     "==": operator.eq,
@@ -100,23 +101,13 @@ def holds(left: Dim, op: str, right: Dim, sizes: Mapping[str, int]) -> bool:
     return _COMPARE[op](_value(left, sizes), _value(right, sizes))
 
 
-def calls_of(region: Region, model: str) -> list[Node]:
-    """Return the calls of a model, those of inner regions included."""
-    found: list[Node] = []
-    for node in region.nodes:
-        if isinstance(node.kind, ModelCall) and node.kind.model == model:
-            found.append(node)
-        for inner in node.regions:
-            found += calls_of(inner, model)
-    return found
-
-
 def graph_ranges(
     graph: Graph, model: ModelDef, batching: Batching | None, group: int
 ) -> tuple[tuple[ShapeRange, ...], tuple[Unsized, ...]]:
     """Return the ranges of a model for all its calls in a pipeline, and what is missing."""
     rows = rows_range(batching, group)
-    return shape_ranges(model, calls_of(graph.body, model.name), dict(graph.settings.sizes), rows)
+    calls = [node for node, call in model_calls(graph.body) if call.model == model.name]
+    return shape_ranges(model, calls, dict(graph.settings.sizes), rows)
 
 
 def _dims(call: Node, number: int) -> tuple[Dim, ...]:

@@ -18,6 +18,7 @@ from .optimize import load_passes
 from .plan import MemoryPlan, Plan
 from .plan_text import copies_text, peak_text
 from .policy_text import BY_DEFAULT, describe_pipeline, describe_resources, scaled
+from .rewrite import walk
 from .stage_settings import calls_out
 from .target import Target
 
@@ -123,11 +124,9 @@ def _served(settings: Settings) -> Iterable[str]:
 
 def crossings_of(region: Region) -> Iterable[tuple[str, str]]:
     """Yield where each copy comes from and goes to, those of inner regions included."""
-    for node in region.nodes:
+    for node in walk(region):
         if isinstance(node.kind, Transfer):
             yield node.kind.origin, node.kind.device
-        for inner in node.regions:
-            yield from crossings_of(inner)
 
 
 def copies_of(region: Region) -> Iterable[str]:
@@ -137,8 +136,7 @@ def copies_of(region: Region) -> Iterable[str]:
 
 def _segments(region: Region) -> set[tuple[Kind, str]]:
     """Return the models and functions that are called, each once."""
-    found = {(node.kind, node.stage) for node in region.nodes if calls_out(node)}
-    return found.union(*(_segments(inner) for node in region.nodes for inner in node.regions))
+    return {(node.kind, node.stage) for node in walk(region) if calls_out(node)}
 
 
 def _unknown(kind: str, name: str, known: Iterable[str], words: Iterable[str] = ()) -> ExplainError:

@@ -13,7 +13,18 @@ from ..dsl.linear import linear, to_dim, variables
 from ..dsl.types import Dim, DimAny, DimVar, ListType, OptionalType, TensorType, Type
 from ..stdlib.op import Effects
 from .dimensions import type_dims
-from .graph import Check, Constant, Emit, FunctionCall, Graph, Node, OpCall, Region, Value
+from .graph import (
+    Check,
+    Constant,
+    Emit,
+    FunctionCall,
+    Graph,
+    ModelCall,
+    Node,
+    OpCall,
+    Region,
+    Value,
+)
 
 
 def walk(region: Region) -> Iterator[Node]:
@@ -22,6 +33,13 @@ def walk(region: Region) -> Iterator[Node]:
         yield node
         for inner in node.regions:
             yield from walk(inner)
+
+
+def model_calls(region: Region) -> Iterator[tuple[Node, ModelCall]]:
+    """Yield the calls of models in a region and in all regions in it."""
+    for node in walk(region):
+        if isinstance(node.kind, ModelCall):
+            yield node, node.kind
 
 
 def is_pure(graph: Graph, node: Node) -> bool:

@@ -12,8 +12,9 @@ from ..dsl.diagnostic import Diagnostic, Label
 from ..dsl.nearest import nearest
 from . import schedule_values as read
 from .choose_schedule import schedule_name
-from .graph import FunctionCall, Graph, ModelCall, OpCall, Region, Settings, StageSettings
+from .graph import FunctionCall, Graph, ModelCall, OpCall, Settings, StageSettings
 from .policies import Sequencing
+from .rewrite import walk
 from .schedule_places import refuse_spread, refuse_with_places
 from .schedule_queue import ANY_PRIORITY, OF_PRIORITY, OF_QUEUE, read_priority, read_queueing
 from .schedule_service import Stage, read_resources
@@ -43,21 +44,16 @@ def stages_of(graph: Graph) -> dict[str, Stage]:
     """Return the stages of a pipeline by name, nested ones included, in the order written."""
     found: dict[str, Stage] = {}
 
-    def walk(region: Region) -> None:
-        for node in region.nodes:
-            match node.kind:
-                case ModelCall(model=name):
-                    found.setdefault(node.stage, Stage(node.stage, graph.model(name)))
-                case FunctionCall(function=name):
-                    found.setdefault(node.stage, Stage(node.stage, graph.function(name)))
-                case OpCall():
-                    found.setdefault(node.stage, Stage(node.stage, None))
-                case _:
-                    pass
-            for inner in node.regions:
-                walk(inner)
-
-    walk(graph.body)
+    for node in walk(graph.body):
+        match node.kind:
+            case ModelCall(model=name):
+                found.setdefault(node.stage, Stage(node.stage, graph.model(name)))
+            case FunctionCall(function=name):
+                found.setdefault(node.stage, Stage(node.stage, graph.function(name)))
+            case OpCall():
+                found.setdefault(node.stage, Stage(node.stage, None))
+            case _:
+                pass
     return found
 
 

@@ -14,9 +14,10 @@ from ..dsl.types import Dim, DimVar
 from . import schedule_values as read
 from .dimensions import type_dims
 from .engine_sizes import holds
-from .graph import Graph, ModelCall, ModelDef, Node, Region
+from .graph import Graph, ModelCall, ModelDef, Node
 from .known_sizes import dim_names
 from .policies import SizeRange
+from .rewrite import model_calls
 from .schedule_values import Keys, Mistake, Section
 
 
@@ -40,7 +41,7 @@ def read_sizes(
     diagnostics: list[Diagnostic] = []
     said: dict[Dim, _Said] = {}
     calls = dict[str, list[Node]]()
-    for node in _model_calls(graph.body):
+    for node, _ in model_calls(graph.body):
         calls.setdefault(node.stage, []).append(node)
     for stage in written:
         for sizes in _sizes_in(stage):
@@ -136,7 +137,7 @@ def _relate(
 
 def declared_names(graph: Graph, stages: Sequence[str]) -> dict[Dim, str]:
     """Return how the models of some stages call the dimensions of the pipeline, as lowered."""
-    calls = [call for call in _model_calls(graph.body) if call.stage in stages]
+    calls = [call for call, _ in model_calls(graph.body) if call.stage in stages]
     return {
         given: declared.name
         for declared, given in _pairs(graph, calls)
@@ -186,11 +187,3 @@ def _model_of(graph: Graph, call: Node) -> ModelDef:
     if not isinstance(call.kind, ModelCall):
         raise AssertionError(f"`{call.stage}` calls no model")
     return graph.model(call.kind.model)
-
-
-def _model_calls(region: Region) -> Iterator[Node]:
-    for node in region.nodes:
-        if isinstance(node.kind, ModelCall):
-            yield node
-        for inner in node.regions:
-            yield from _model_calls(inner)

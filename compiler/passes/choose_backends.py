@@ -11,21 +11,19 @@ from dataclasses import replace
 
 from ..engine_bytes import floats_for_bytes
 from ..engine_ops import refusal
-from ..graph import Graph, ModelCall, Node, Region, Settings
+from ..graph import Graph, Settings
 from ..graph_pass import Declined, Pass, PassContext, PassResult, Phase
 from ..plan import ENGINES
+from ..rewrite import model_calls
 from ..stage_settings import backend_of, members_of
 
 
 def run(graph: Graph, context: PassContext) -> PassResult:
     declined: list[Declined] = []
     settings, models = graph.settings, {model.name: model for model in graph.models}
-    for node in _model_calls(graph.body):
-        kind = node.kind
-        if not isinstance(kind, ModelCall) or backend_of(graph, node) not in ENGINES:
-            continue
-        model, backend = models[kind.model], backend_of(graph, node)
-        if model.content is None:
+    for node, call in model_calls(graph.body):
+        model, backend = models[call.model], backend_of(graph, node)
+        if backend not in ENGINES or model.content is None:
             continue
         proto = context.models.proto(model.content)
         reason = refusal(proto, model.signature, backend)
@@ -50,16 +48,6 @@ def _stays(settings: Settings, stages: tuple[str, ...], reason: str) -> Settings
         for name, one in settings.stages
     )
     return replace(settings, stages=changed)
-
-
-def _model_calls(region: Region) -> list[Node]:
-    found: list[Node] = []
-    for node in region.nodes:
-        if isinstance(node.kind, ModelCall):
-            found.append(node)
-        for inner in node.regions:
-            found += _model_calls(inner)
-    return found
 
 
 PASS = Pass("choose_backends", Phase.PLACE, run)
