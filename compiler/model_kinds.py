@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from .folders import files_in
 from .plan import BACKENDS, ENGINES, PROVIDED
 
 PARTS: Final = ("open", "next")
@@ -88,8 +89,8 @@ def packed(path: Path) -> bytes:
     """Return what a plan carries of a model: a file as it is, with the weights that OpenVINO puts
     beside it, or all of a folder. The same files give the same bytes; raises OSError."""
     if path.is_dir():
-        inside = sorted(one for one in path.rglob("*") if one.is_file())
-        return _archive({one.relative_to(path).as_posix(): one.read_bytes() for one in inside})
+        inside = {one.relative_to(path).as_posix(): one for one in files_in(path)}
+        return _archive({name: one.read_bytes() for name, one in inside.items()})
     weights = path.with_suffix(".bin")
     if path.suffix == ".xml" and weights.is_file():
         return _archive({"model.xml": path.read_bytes(), "model.bin": weights.read_bytes()})
@@ -104,10 +105,10 @@ def packed_version(path: Path) -> bytes:
     if not version.name.isdigit():
         return _archive({f"1/{path.name}": path.read_bytes()})
     around, files = version.parent, dict[str, bytes]()
-    for one in sorted(around.rglob("*")):
+    for one in files_in(around):
         inside = one.relative_to(around)
         other = inside.parts[0].isdigit() and inside.parts[0] != version.name
-        if one.is_file() and not other and "__pycache__" not in inside.parts:
+        if not other and "__pycache__" not in inside.parts:
             files[inside.as_posix()] = one.read_bytes()
     return _archive(files, around.resolve().name)
 

@@ -130,3 +130,41 @@ def test_what_is_imported_answers_as_the_repository(case: Case, tmp_path: Path) 
             assert (ours[0], ours[1].get("outputs")) == (theirs[0], theirs[1].get("outputs"))
             assert ours[0] == 200 or ours[1]["error"]
     app.close()
+
+
+@pytest.mark.slow  # a process of a Python model
+def test_links_to_folders_are_followed_and_end_where_they_lead_back(tmp_path: Path) -> None:
+    config = (
+        'backend: "python"\ninput { name: "X" data_type: TYPE_FP32 dims: [ 1 ] }\n'
+        'output { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }\n'
+    )
+    put(tmp_path / "weights/w/by.txt", "2")
+    put(tmp_path / "models/m/config.pbtxt", config)
+    put(tmp_path / "models/m/1/model.py", READS)
+    (tmp_path / "models/m/1/linked").symlink_to(tmp_path / "weights")
+    (tmp_path / "models/m/1/linked/back").symlink_to(tmp_path / "models/m")
+    (tmp_path / "models/m/3").symlink_to("1")
+    imported = write_app(read(tmp_path / "models"), tmp_path / "app", Options())
+    assert not imported.mistakes
+    asked = {"inputs": [{"name": "X", "datatype": "FP32", "shape": [1], "data": [4]}]}
+    with following(tmp_path / "models") as (follower, http, _):
+        assert not follower.failures
+        status, answer = ask(f"http://{http}", "models/m/infer", asked)
+        assert (status, answer["model_version"], answer["outputs"][0]["data"]) == (200, "3", [8])
+    (source,) = imported.sources
+    with headrace.load(source) as app:
+        assert app.m(X=[4.0])[0] == 8
+
+
+READS = """
+from pathlib import Path
+
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        by = float((Path(__file__).parent / "linked/w/by.txt").read_text())
+        inputs = [pb.get_input_tensor_by_name(one, "X").as_numpy() for one in requests]
+        return [pb.InferenceResponse([pb.Tensor("Y", by * one)]) for one in inputs]
+"""

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler import check
+from ..compiler.folders import files_in
 from ..dsl.diagnostic import CompileError, Diagnostic, Severity
 from ..dsl.literals import write_string
 from ..dsl.source import Source
@@ -132,7 +133,7 @@ def _copy(program: Program, around: Surroundings) -> None:
         if not named and subject is not program.subject:
             continue
         labels = {one.label_filename for one in subject.config.output} - {""}
-        for file in sorted(one for one in folder.rglob("*") if one.is_file()):
+        for file in files_in(folder):
             inside = file.relative_to(folder)
             of_version = any(file.is_relative_to(one) for one in named)
             beside = python and not inside.parts[0].isdigit() and inside.parts[0] != "warmup"

@@ -14,6 +14,7 @@ from typing import Final
 
 from google.protobuf import json_format
 
+from ..compiler.folders import files_in
 from ..compiler.plan import Plan
 from ..runtime.protocols.messages import ModelConfig
 from ..runtime.repository.keeper import Apps
@@ -96,11 +97,12 @@ def _require_data(model: Model) -> None:
 
 def _mirror(own: Path, folder: Path) -> None:
     """Let all files of a model be found in a folder, but its configuration."""
-    for path in sorted(own.rglob("*")):
+    for one in own.iterdir():
+        if one.is_dir():  # the version of an ensemble is empty
+            (folder / one.name).mkdir(parents=True, exist_ok=True)
+    for path in files_in(own):
         target = folder / path.relative_to(own)
-        if path.is_dir():
-            target.mkdir(parents=True, exist_ok=True)
-        elif not target.exists():
+        if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(path.resolve())
 

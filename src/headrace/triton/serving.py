@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..compiler import compile_source
+from ..compiler.folders import files_in
 from ..compiler.plan import Plan
 from ..dsl.diagnostic import CompileError, Diagnostic, Severity
 from ..dsl.source import Source
@@ -123,8 +124,8 @@ def _stamp(subject: Subject) -> Hashable:
     """Return what tells whether a model, or what it is made of, is another: its files and
     configurations."""
     made_of = members(subject)
-    files = sorted({file for one in made_of for file in one.model.folder.rglob("*")})
-    known = [(str(file), file.stat()) for file in files if file.is_file()]
+    files = sorted({file for one in made_of for file in files_in(one.model.folder)})
+    known = [(str(file), file.stat()) for file in files]
     return (
         *((name, one.st_ino, one.st_size, one.st_mtime_ns) for name, one in known),
         *(one.config.SerializeToString(deterministic=True) for one in made_of),
