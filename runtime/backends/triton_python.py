@@ -88,7 +88,7 @@ def _pool(
     outputs = ports(segment.output_names, segment.signature.results, segment.output_axes)
     rows = any(axis is not None for axis in (*segment.input_axes, *segment.output_axes))
     decoupled = part == "open"
-    config = declared(written, inputs, () if decoupled else outputs, rows)
+    config = declared(written, inputs, () if decoupled else outputs, rows, segment.device)
     python, variables = None, dict[str, str]()
     if environment := parameter(config, _ENVIRONMENT):
         python, variables = folder.interpreter(environment)

@@ -5,6 +5,7 @@ and outputs is as they are declared.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,8 @@ from ..protocols.datatypes import DATATYPES
 Config = dict[str, Any]  # Any: JSON
 
 _STRING: Final = "TYPE_STRING"
+_COMMENTS: Final = re.compile(rb"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|#[^\n]*""")
+"""Texts in quotes, which are the group, and comments."""
 
 
 def read_config(folder: Path, model: str) -> Config:
@@ -31,7 +34,7 @@ def read_config(folder: Path, model: str) -> Config:
 
     message = ModelConfig()
     try:
-        text_format.Parse(path.read_text(), message)
+        text_format.Parse(decoded(path.read_bytes()), message)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise LoadError(BAD_MODEL, f"config.pbtxt: {error}") from error
     found: Config = json_format.MessageToDict(
@@ -40,10 +43,22 @@ def read_config(folder: Path, model: str) -> Config:
     return _numbers(found) | {"name": message.name or model}
 
 
-def declared(config: Config, inputs: Sequence[Port], outputs: Sequence[Port], rows: bool) -> Config:
-    """Return the configuration with the inputs and outputs that it says nothing of; with `rows`
-    they have a batch axis."""
-    told = dict(config)
+def decoded(content: bytes) -> str:
+    """Return the text of a configuration: in UTF-8, but for its comments, which may be in any
+    encoding. Raises UnicodeDecodeError."""
+    return _COMMENTS.sub(_readable, content).decode("utf-8")
+
+
+def _readable(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[1] else found[0].decode("utf-8", "replace").encode()
+
+
+def declared(
+    config: Config, inputs: Sequence[Port], outputs: Sequence[Port], rows: bool, device: str
+) -> Config:
+    """Return the configuration with the inputs, outputs and instances that it says nothing of; with
+    `rows` they have a batch axis."""
+    told = {**config, "instance_group": _instance_groups(config, device)}
     sequences = told.get("sequence_batching") or {}
     controls = {one["name"] for one in sequences.get("control_input") or ()}
     for what, ports in (("input", inputs), ("output", outputs)):
@@ -59,12 +74,18 @@ def arguments(
     config: Config, folder: Path, version: str, device: str, index: int
 ) -> dict[str, str]:
     """Return what `initialize` is given."""
-    kind, _, number = device.partition(":")
     model = config["name"]
+    names = [
+        f"{one['name']}_{number}"
+        for one in config.get("instance_group") or ()
+        for number in range(one["count"])
+        for _ in one["gpus"] or (0,)
+    ]
+    kind, _, number = device.partition(":")
     return {
         "model_config": json.dumps(config),
         "model_instance_kind": "GPU" if kind == "gpu" else "CPU",
-        "model_instance_name": f"{model}_0_{index}",
+        "model_instance_name": names[index] if index < len(names) else f"{model}_0_{index}",
         "model_instance_device_id": number or "0",
         "model_repository": str(folder),
         "model_version": version,
@@ -76,6 +97,22 @@ def parameter(config: Config, name: str) -> str:
     """Return a parameter of the configuration, "" where it has none."""
     found = (config.get("parameters") or {}).get(name) or {}
     return found.get("string_value", "")
+
+
+def _instance_groups(config: Config, device: str) -> list[Config]:
+    """Return the groups of instances with what a tritonserver fills in, which models look at."""
+    model, kind = config["name"], "KIND_GPU" if device.startswith("gpu") else "KIND_CPU"
+    one = {"name": model, "kind": kind, "count": 1, "gpus": []}
+    return [
+        {
+            **one,
+            **group,
+            "name": group["name"] or f"{model}_{number}",
+            "kind": kind if group["kind"] == "KIND_AUTO" else group["kind"],
+            "count": max(1, group["count"]),
+        }
+        for number, group in enumerate(config.get("instance_group") or ())
+    ] or [one]
 
 
 def _port(port: Port, rows: bool) -> Config:

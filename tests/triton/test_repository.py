@@ -194,3 +194,11 @@ def test_no_file_stops_a_check(tmp_path: Path, content: bytes) -> None:
     assert {one.primary.span.source.name for one in check(read(tmp_path))} == {
         str(tmp_path / "m" / "config.pbtxt")
     }
+
+
+def test_comments_are_in_any_encoding(tmp_path: Path) -> None:
+    write(tmp_path / "m" / "1" / "model.py", "")
+    inputs = 'input { name: "#x" data_type: TYPE_FP32 dims: [ 2 ] }'
+    content = f'# 输入的 "大小\n{inputs} # é\n{inputs.replace("in", "out", 1)}\n'
+    (tmp_path / "m" / "config.pbtxt").write_bytes(content.encode("gb18030"))
+    assert not check(read(tmp_path))

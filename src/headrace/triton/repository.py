@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..dsl.source import Source
+from ..runtime.triton_python.config import decoded
 from .config import Config, Message, empty, read_config, unread
 
 CONFIG = "config.pbtxt"
@@ -97,7 +98,7 @@ def _is_version(name: str) -> bool:
 def _config(path: Path) -> Config:
     content = path.read_bytes()
     try:
-        text = content.decode("utf-8")
+        text = decoded(content)
     except UnicodeDecodeError as error:
         source = Source(str(path), content[: error.start].decode("utf-8"), path)
         return unread(source)

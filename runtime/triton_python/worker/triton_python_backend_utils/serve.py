@@ -111,7 +111,7 @@ class _Worker:
             raise _Wrong("Python model has no class `TritonPythonModel`.")
         self._model = module.TritonPythonModel()
         if not hasattr(self._model, "execute"):
-            raise _Wrong(f"Python model {header['file']} does not implement `execute` method.")
+            raise _Wrong(f"Python model {header['model']} does not implement `execute` method.")
         if hasattr(self._model, "initialize"):
             self._model.initialize(header["arguments"])
         return {}
