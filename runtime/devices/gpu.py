@@ -100,8 +100,8 @@ class GpuDevice(ResidentDevice):
     memory = "cuda"
 
     def __init__(self, index: int) -> None:
-        self._cupy: Any = _import_cupy(index)  # Any: CuPy is optional
-        self.cuda: Any = self._cupy.cuda  # Any: likewise, and so on below
+        self.cupy: Any = _import_cupy(index)  # Any: CuPy is optional
+        self.cuda: Any = self.cupy.cuda  # Any: likewise, and so on below
         self._runtime: Any = self.cuda.runtime
         self.index = index
         self._pinned: dict[int, Any] = {}  # what the mapped pool has, by address
@@ -155,7 +155,7 @@ class GpuDevice(ResidentDevice):
         """Return a view of another library's array on this GPU, in place, behind what it has been
         asked for there; it is kept until the view is dropped. One with gaps is copied."""
         with self.on(stream):
-            own = self._cupy.ascontiguousarray(self._cupy.from_dlpack(array))
+            own = self.cupy.ascontiguousarray(self.cupy.from_dlpack(array))
         if own.device.id != self.index:
             raise DeviceError(f"`{stage}` is on {self.name}, and is given what is on {own.device}")
         return self.wrap(int(own.data.ptr), own.shape, np.dtype(own.dtype), stage, own, stream)
@@ -197,7 +197,7 @@ class GpuDevice(ResidentDevice):
     ) -> Any:
         nbytes = math.prod(shape) * dtype.itemsize
         memory = self.cuda.UnownedMemory(address, nbytes, owner, self.index)
-        return self._cupy.ndarray(shape, dtype, memptr=self.cuda.MemoryPointer(memory, 0))
+        return self.cupy.ndarray(shape, dtype, memptr=self.cuda.MemoryPointer(memory, 0))
 
     def on(self, stream: Stream) -> AbstractContextManager[object]:
         return cast("GpuStream", stream).handle

@@ -6,7 +6,6 @@ could not build for another GPU.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,11 +30,10 @@ class CudaKernel:
         """Raises LoadError where there is no code for the device, and none can be made."""
         self._device = device
         with device.current():
-            cupy: Any = import_module("cupy")  # Any: CuPy is optional; the device has it
             architecture = f"sm_{device.cuda.Device(device.index).compute_capability}"
             cuda = int(device.cuda.runtime.runtimeGetVersion()) // 1000
             with _code(kernel, architecture, cuda, folder) as path:
-                module = cupy.RawModule(path=str(path))
+                module = device.cupy.RawModule(path=str(path))
                 self._functions = {one: module.get_function(one) for one in kernel.entries}
                 for function in self._functions.values():
                     function.compile()  # loads it, while the file is there
