@@ -68,9 +68,12 @@ def methods_of(job: Job, proto: onnx.ModelProto, *, has_rows: bool) -> tuple[Met
         return methods_by(job)
     if is_of_bytes(proto):
         raise Decline("it is quantised already: most of its weights are bytes")
+    ops = {node.op_type for node in proto.graph.node}
+    if not ops & (_NEED_RANGES | _AT_RUN) and not proto.functions:
+        named = ", ".join(sorted(_NEED_RANGES | _AT_RUN))
+        raise Decline(f"nothing in it can be quantised: it has no {named} of its own")
     if job.on_gpu:
         return methods_by(job) if has_rows else ()
-    ops = {node.op_type for node in proto.graph.node}
     at_run = bool(ops & _AT_RUN) and not ops & _NEED_RANGES
     static = (Method.STATIC,) if has_rows else ()
     return (*static, Method.DYNAMIC) if at_run else static

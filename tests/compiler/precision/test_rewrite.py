@@ -345,8 +345,9 @@ def test_a_model_in_branches_has_nothing_to_quantise(tmp_path: Path) -> None:
     )
     text = NET.replace("3, 16, 16", "8").replace("f32[4]", "f32[8]")
     path = write(tmp_path, text.format(said="precision = int8"), net=whole)
-    code, message = mistake(path, calibrate=[{"x": drawn(8)}])
-    assert (code, "nothing in it can be quantised" in message) == ("HR430", True)
+    for samples in ([{"x": drawn(8)}], None):  # which nobody is to look for in vain
+        code, message = mistake(path, calibrate=samples)
+        assert (code, "nothing in it can be quantised" in message) == ("HR430", True)
 
 
 def test_too_far_off_is_a_mistake(tmp_path: Path) -> None:
