@@ -39,7 +39,7 @@ def choose_providers(
     kind, _, index = device.partition(":")
     if kind != "gpu":
         if engine:
-            message = f"`{engine}` runs models on GPUs, and this one is on {device}"
+            message = f"`onnx_{engine}` runs models on GPUs, and this one is on {device}"
             raise LoadError(NO_DEVICE, message, "add `device = gpu(0)` to the stage's settings")
         return [CPU]
     place: dict[str, Option] = {"device_id": int(index or 0)}

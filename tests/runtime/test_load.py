@@ -134,7 +134,9 @@ def test_an_engine_that_a_schedule_names_is_for_gpus_and_must_be_there() -> None
     assert asked == choose_providers(ALL_PROVIDERS, "gpu:0", tensorrt=True)
     with pytest.raises(LoadError, match="NvTensorRTRTXExecutionProvider"):
         choose_providers(ALL_PROVIDERS, "gpu:0", tensorrt=False, engine="tensorrt_rtx")
-    with pytest.raises(LoadError, match="runs models on GPUs, and this one is on cpu") as caught:
+    with pytest.raises(
+        LoadError, match="`onnx_tensorrt` runs models on GPUs, and this one is on cpu"
+    ) as caught:
         choose_providers(ALL_PROVIDERS, "cpu", tensorrt=False, engine="tensorrt")
     assert caught.value.code == "HR501"
 
