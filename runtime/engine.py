@@ -140,12 +140,13 @@ class Engine:
         """Whether a request takes so little time that the receiving thread had better run it."""
         return self.pipeline(name).cheap
 
-    def submit(self, request: Request) -> Future[Response]:
+    def submit(self, request: Request, *, runs: bool = False) -> Future[Response]:
         """Answer in a worker thread, and let its rows meet those of other requests.
 
         Raises Fault at once when the request does not fit (INVALID, NOT_FOUND) or there is no
         room (OVERLOADED); what fails later is the future's exception. Cancelling the future drops
-        the work that has not begun.
+        the work that has not begun. `runs` says that this thread does nothing else until then: it
+        runs what a worker would begin now.
         """
         return self.dispatch(
             self.pipeline(request.pipeline),
@@ -156,6 +157,7 @@ class Engine:
             priority=request.priority,
             sequence=request.sequence,
             request=request,
+            runs=runs,
         )
 
     def drain(self, timeout: float | None = None) -> bool:

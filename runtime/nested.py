@@ -37,7 +37,9 @@ class Nested(Protocol):
         """Return how a model's values travel; raises Fault NOT_FOUND."""
         ...
 
-    def submit(self, request: Request, version: str) -> Future[Response]: ...
+    def submit(self, request: Request, version: str, *, runs: bool = False) -> Future[Response]:
+        """Ask; `runs` says that this thread does nothing else until the answer is there."""
+        ...
 
     def open(
         self, request: Request, version: str, notify: Callable[[], object]

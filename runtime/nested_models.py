@@ -21,7 +21,7 @@ class Answers(Protocol):
     @property
     def unready(self) -> tuple[str, ...]: ...
 
-    def submit(self, request: Request) -> Future[Response]: ...
+    def submit(self, request: Request, *, runs: bool = False) -> Future[Response]: ...
 
     def open_stream(
         self,
@@ -78,8 +78,8 @@ class NestedModels:
     def model(self, name: str, version: str) -> Model:
         return self.find(name, version).model
 
-    def submit(self, request: Request, version: str) -> Future[Response]:
-        return self._sent(request, version, lambda found: found.engine.submit(request))
+    def submit(self, request: Request, version: str, *, runs: bool = False) -> Future[Response]:
+        return self._sent(request, version, lambda found: found.engine.submit(request, runs=runs))
 
     def open(
         self, request: Request, version: str, notify: Callable[[], object]

@@ -86,10 +86,6 @@ class Pending(Future[Result], Generic[Result]):
         finally:
             del self  # or the fault would hold itself, whose traceback leads to this frame
 
-    def begin(self) -> None:
-        """Let this thread run the request, if nobody has begun it, and it is free at once."""
-        self._waits(None)
-
     def exception(self, timeout: float | None = None) -> BaseException | None:
         try:
             self._waits(timeout)

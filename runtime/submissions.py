@@ -47,6 +47,7 @@ class Submissions:
         priority: int = 0,
         sequence: InSequence | None = None,
         request: Request | None = None,
+        runs: bool = False,
     ) -> Future[Result]:
         """Answer in a worker thread, and let its rows meet those of other requests; `make` turns
         the results by name into the future's result.
@@ -56,7 +57,8 @@ class Submissions:
         work that has not begun.
 
         `priority` 1 is the highest; 0, not given, is the pipeline's default. Stages that ask for
-        the request are told of `request`.
+        the request are told of `request`. `runs` says that this thread does nothing else until the
+        answer is there: it runs what a worker would begin now.
         """
         tally = self._inside.enter()
         try:
@@ -80,6 +82,7 @@ class Submissions:
                     sequence,
                     request,
                     tally,
+                    runs=runs,
                 )
             except Exception as error:
                 self._calls.refuse(pipeline, error)
@@ -188,9 +191,11 @@ class Submissions:
         sequence: InSequence | None,
         request: Request | None,
         caller: Tally | None = None,
+        *,
+        runs: bool = False,
     ) -> None:
         """Hand a request to the workers, unless it has no rows. `caller` is the tally of the thread
-        that may come for the answer."""
+        that may come for the answer, or `runs` the request."""
         columns = pipeline.accept(inputs)
         block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
         plan = pipeline.plan
@@ -227,7 +232,7 @@ class Submissions:
         if caller is not None:
             task.came, caller.came = caller.came, 0
         try:
-            workers.admit(task)
+            workers.admit(task, caller if runs else None)
         except Fault:
             task.leave(False)
             raise

@@ -7,13 +7,14 @@ do that answer them.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from .bell import COMES
 from .jobs import RunBatch, run_batch
 from .metrics import Metrics, Tally
+from .places import State
 from .request import Code, Fault
-from .scheduler import Answer, Scheduler
+from .scheduler import Answer, Scheduler, Start
 from .shift import Shift
 from .strands import open_walk
 from .streams import Stream, unread
@@ -23,6 +24,13 @@ from .turns import Sequences
 LENT_SECONDS: Final = 1e-3
 """Requests that compute no longer than this may run in the thread that waits for them: it cannot be
 told meanwhile that another has cancelled."""
+
+
+class _Lent(NamedTuple):
+    """A job of a thread that is no worker, and what it was in before that."""
+
+    job: Start
+    before: State | None
 
 
 class Workers(Shift):
@@ -59,8 +67,9 @@ class Workers(Shift):
         with self._lock:
             return self._scheduler.queued()
 
-    def admit(self, task: Task) -> None:
-        """Take in a request; raises Fault when there is no room or no service.
+    def admit(self, task: Task, tally: Tally | None = None) -> None:
+        """Take in a request; raises Fault when there is no room or no service. With a `tally` this
+        thread has nothing else to do: it runs the request where a worker would begin it now.
 
         One whose turn in its sequence has not come is parked until it has.
         """
@@ -70,7 +79,7 @@ class Workers(Shift):
             if sequences.ready(turn, partial(self._unpark, task)):
                 self._unpark(task)
             return
-        places = self._places
+        places, lent = self._places, None
         nested = places.in_stage
         if nested:
             self.step_aside()
@@ -85,12 +94,18 @@ class Workers(Shift):
                 raise refusal
             if task.deadline is not None or task.pipeline.plan.queueing is not None:
                 self._limits.watch()
-            if places.free and not (task.came >= COMES and self._comes_himself(task, now)):
+            if tally is not None:
+                lent = self._begin(task, now)
+            if lent is None and places.free and not self._comes_himself(task, now):
                 self._ring()
+        if lent is not None and tally is not None:
+            self._run_lent(task, lent, tally)
 
     def _comes_himself(self, task: Task, now: float) -> bool:
         """Whether nobody need be woken for a request that has come, as its caller is expected to
         run it, and no other is under way. The lock is held."""
+        if task.came < COMES:
+            return False
         alone = self._scheduler.in_flight == 1
         return alone and may_lend(task) and self._bell.is_needless(now)
 
@@ -113,18 +128,27 @@ class Workers(Shift):
         if not may_lend(task):
             return
         with self._lock:
-            if self._stopping or not self._places.free:
-                return
-            job = self._scheduler.begin(task, self._clock())
-            if job is None:
-                return
-            self._bell.begin()
-            before = self._places.lend()
-        tally.came = task.came + 1
+            lent = None if self._stopping else self._begin(task, self._clock())
+        if lent is not None:
+            tally.came = task.came + 1
+            self._run_lent(task, lent, tally)
+
+    def _begin(self, task: Task, now: float) -> _Lent | None:
+        """Take a request to be begun by this thread, in the place of a worker that is free for it;
+        None where none is. `_run_lent` follows. The lock is held."""
+        if not self._places.free or task.deadline is not None:
+            return None
+        job = self._scheduler.begin(task, now)
+        if job is None:
+            return None
+        self._bell.begin()
+        return _Lent(job, self._places.lend())
+
+    def _run_lent(self, task: Task, lent: _Lent, tally: Tally) -> None:
         answers: Sequence[Answer] = ()
         waits = task.answer
         try:
-            answers, now = self._do(job, tally)
+            answers, now = self._do(lent.job, tally)
             self._answer(answers, tally, now)
         except BaseException:  # as when the user presses ^C, at any moment
             fault = Fault(Code.CANCELLED, "the thread that ran it was interrupted")
@@ -134,8 +158,8 @@ class Workers(Shift):
                 waits.fail(fault)
             raise
         finally:
-            answered = len(answers)
-            del job, answers, waits  # see _do
+            answered, before = len(answers), lent.before
+            del lent, answers, waits  # see _do
             with self._lock:
                 self._answered(answered)
                 self._places.give_back(before)

@@ -46,6 +46,11 @@ class Asks(Protocol):
 
     def contexts(self, number: int | None) -> list[Context]: ...
 
+    @property
+    def patient(self) -> bool:
+        """Whether nothing else need be heard of it while it waits for an answer."""
+        ...
+
 
 class Calls:
     """What the workers of one stage ask; `outputs` are those of its model."""
@@ -54,6 +59,7 @@ class Calls:
         self._nested, self.outputs = nested, outputs
         self._streams: dict[tuple[Asks, int], _Reader] = {}
         self._pump = Pump()
+        self._running: set[int] = set()
 
     def end(self, asks: Asks) -> None:
         """Let go of what a worker that has ended was reading."""
@@ -118,13 +124,26 @@ class Calls:
             )
         request = self._request(model, asks, header, unpacking)
         if not header["decoupled"]:
-            future = self._nested.submit(request, version)
+            runs = header["waits"] and asks.patient
+            future = self._submit(request, version, runs=runs)
             future.add_done_callback(partial(_answered, asks, call, model))
             return
         reader = _Reader(asks, model, request.outputs, self._pump)
         self._streams[asks, call] = reader
         reader.begin(self._nested, request, version, streams=streams)
         asks.answer(call, {"stream": call})
+
+    def _submit(self, request: Request, version: str, *, runs: bool) -> "Future[Response]":
+        """Ask; `runs` says that this thread need hear nothing until the answer is there, and so had
+        better run the request, but once at a time: models that ask each other would nest deep."""
+        here = threading.get_ident()
+        if not runs or here in self._running:
+            return self._nested.submit(request, version)
+        self._running.add(here)
+        try:
+            return self._nested.submit(request, version, runs=True)
+        finally:
+            self._running.discard(here)
 
     def _next(self, asks: Asks, call: int, stream: int) -> None:
         reader = self._streams.get((asks, stream))

@@ -235,6 +235,11 @@ class ModelProcess(Process):
         """Answer what the worker has asked; nothing where it has gone. Any: bytes of tensors."""
         self._tell({"do": "answer", "call": call, **header}, chunks)
 
+    @property
+    def patient(self) -> bool:
+        """Whether nothing else need be heard of it while it waits for an answer: no time limit."""
+        return self._model.timeout is None and threading.get_ident() != self._keeper
+
     def contexts(self, number: int | None) -> list[Context]:
         """Return whose a request is that is not over, or those that the model is executing."""
         return self._open.contexts(number)

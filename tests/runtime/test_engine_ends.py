@@ -4,7 +4,6 @@ import gc
 import threading
 import time
 from concurrent.futures import wait
-from dataclasses import replace
 
 import pytest
 from onnxruntime import InferenceSession
@@ -91,7 +90,8 @@ def test_who_does_nothing_else_until_the_answer_runs_the_request() -> None:
     )
     engine, here = opened(maker), threading.current_thread().name
     assert engine.submit(asking(1.0), runs=True).result(0).outputs["y"] == here
-    late = replace(asking(1.0), deadline=time.monotonic() + 1000)  # of which nobody could tell it
+    due = time.monotonic() + 1000  # of which nobody could tell it
+    late = asking(1.0, deadline=due)
     assert engine.submit(late, runs=True).result(10).outputs["y"] != here
     engine.close()
 

@@ -36,6 +36,7 @@ class Engine:
         self.rooms: dict[int, Room] = {}
         self._futures: dict[int, asyncio.Future[Any]] = {}
         self._listener: threading.Thread | None = None
+        self._main = threading.get_ident()
 
     def send(
         self, header: dict[str, Any] | bytes, chunks: Sequence[Any] = (), last: bool = False
@@ -48,6 +49,11 @@ class Engine:
                 os.write(self._late, _ONE)
             elif last:
                 self._asked = False
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this thread is the one that the model is executed in."""
+        return threading.get_ident() == self._main
 
     def order(self) -> tuple[Any, Any]:
         """Return the next thing to do and its bytes, which the main thread asks for; raises

@@ -261,6 +261,7 @@ class InferenceRequest:
         """Ask another model and wait for its answer, of a decoupled one for an iterator."""
         engine = WORKER.required("A nested request")
         header, chunks = self._asked(decoupled)
+        header["waits"] = engine.is_main
         return _response(engine.ask(header, chunks), decoupled)
 
     async def _later(self, decoupled: bool) -> Any:
@@ -287,6 +288,7 @@ class InferenceRequest:
             "outputs": sorted(self._outputs),
             "parent": self.trace().number,
             "decoupled": bool(decoupled),
+            "waits": False,
             "inputs": pack([one.packed() for one in self._inputs], chunks),
         }
         return header, chunks
