@@ -141,6 +141,22 @@ def test_compile_writes_a_plan_that_runs_without_its_sources(run: Run, folder: P
     assert (status, out) == (0, "n      3\nlabel  none\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "help"),
+    [
+        ("m.onnx", 'a model is named in a .pipe file: `model name = onnx "m.onnx"`'),
+        ("m.pt2", 'a model is named in a .pipe file: `model name = torch "m.pt2" (...) -> (...)`'),
+        ("m.plan", "a plan has been compiled: name the source that it was made of"),
+    ],
+)
+def test_what_is_no_source_is_said_to_be_what_it_is(
+    run: Run, folder: Path, name: str, help: str
+) -> None:
+    (folder / name).write_bytes(b"")
+    status, _, err = run("compile", name)
+    assert (status, err) == (2, f"usage: `{name}` does not end in .pipe\nhelp: {help}\n")
+
+
 def test_mistakes_stop_a_compilation(run: Run, folder: Path) -> None:
     (folder / "bad.pipe").write_text("type A =\n")
     status, out, err = run("compile", "bad.pipe")

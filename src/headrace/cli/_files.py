@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from ..dsl.nearest import nearest
 from ..dsl.read import read_source
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from ..compiler.profile import Profile
 
 SOURCE, PLAN, PROFILE = ".pipe", ".plan", ".profile"
+_KINDS: Final = MappingProxyType(
+    {".onnx": "onnx", ".xml": "openvino", ".pt2": "torch", ".pt": "torch", ".tflite": "litert"}
+)
+"""The kind of model that a file mostly is, by how its name ends."""
 
 
 def find(text: str, *suffixes: str) -> Path:
@@ -27,8 +32,18 @@ def find(text: str, *suffixes: str) -> Path:
     if not path.exists():
         raise UsageError(f"there is no file `{text}`", _meant(path, suffixes))
     if path.suffix not in suffixes:
-        raise UsageError(f"`{text}` does not end in {wanted}")
+        raise UsageError(f"`{text}` does not end in {wanted}", _instead(path))
     return path
+
+
+def _instead(path: Path) -> str | None:
+    """Say what to do with a file that is a plan or a model, where a command takes none."""
+    if path.suffix == PLAN:
+        return "a plan has been compiled: name the source that it was made of"
+    kind = _KINDS.get(path.suffix)
+    signature = "" if kind == "onnx" else " (...) -> (...)"
+    model = f'`model name = {kind} "{path.name}"{signature}`'
+    return f"a model is named in a {SOURCE} file: {model}" if kind is not None else None
 
 
 def _meant(path: Path, suffixes: Sequence[str]) -> str | None:
