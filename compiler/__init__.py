@@ -1,21 +1,21 @@
 """From text to a plan: `front` takes a source to checked graphs, `driver` through all of it.
 
 In order of control flow: `lower` makes graphs (`graph`) of a tree and the files that it names
-(`assets`, `signatures` of ONNX files, `model_kinds`), `verify` says what is well formed,
+(`assets`, `signatures` of ONNX files, `model_kinds`, `folders`), `verify` says what is well formed,
 `choose_schedule`, `schedule` (`schedule_stage`, `schedule_padding`, `schedule_places`,
 `schedule_service`, `schedule_queue`, `schedule_engine`, `schedule_sizes`, all by `schedule_values`)
 resolve how they run (`policies`), `stubs` puts in what a test replaces. `precision` rewrites models
 before `optimize` runs the passes of `passes` (`graph_pass`, `rewrite`), by what `stage_settings`
 and `batch_points` (`agree_sizes`) say of where and in what company stages run, and figures of a
-`profile` (`profile_file`) where there is one. `memory` and `arena` lay out what lies between,
-`budgets` and `resource_totals` hold that against the schedule, `check_target` against a `target` of
-`targets`, `check_engines` its engines (`engine_sizes`, `engine_ops`, `engine_bytes`), `planner`
-with `block_uses` (`known_sizes`), `segments`, `places` and `dimensions` makes the plan, in as many
-`lanes` as there are devices (`plan`, `plan_steps`, `plan_walk`), which `unseen` tells what the
-passes took out of it. `explain`, `explain_graph`, `plan_text`, `policy_text` and `deadline_split`
-are its text, `explain_diff` what is different in another, `pictures` its picture; `verify_plan`
-(`verify_policies`) says what a plan keeps to, and `plan_file` with `plan_codec` and `literal_codec`
-writes and reads it.
+`profile` (`profile_file`, a `json_file`) where there is one. `memory` and `arena` lay out what lies
+between, `budgets` and `resource_totals` hold that against the schedule, `check_target` against a
+`target` of `targets`, `check_engines` its engines (`engine_sizes`, `engine_ops`, `engine_bytes`),
+`planner` with `block_uses` (`known_sizes`), `segments`, `places` and `dimensions` makes the plan,
+in as many `lanes` as there are devices (`plan`, `plan_steps`, `plan_walk`), which `unseen` tells
+what the passes took out of it. `explain`, `explain_graph`, `plan_text`, `policy_text` and
+`deadline_split` are its text, `explain_diff` what is different in another, `pictures` its picture;
+`verify_plan` (`verify_policies`) says what a plan keeps to, and `plan_file` with `plan_codec` and
+`literal_codec` writes and reads it.
 
 What passes share, in the order in which they run: `onnx_store` parses models and `onnx_prune` cuts
 them; `glue_cluster` chooses (`glue_size`) and `glue_model` builds what is glued (`glue_dims`), with
