@@ -30,6 +30,7 @@ ENTER, TAB, CONTROL_A = "\ue007", "\ue004", "\ue009a"
 SOURCE = """
 fn again(text: string, times: i64) -> (text: string[N], big: i64[N]) = python "toys.py:again"
 fn must(text: string) -> (text: string) = python "toys.py:must"
+fn length(data: bytes) -> (n: i64) = python "toys.py:length"
 fn wait(gate: string) -> (text: string) = python "toys.py:wait"
 
 pipeline repeat(text: string, times: i64 = 2) -> (text: string[N], big: i64[N]) {
@@ -53,6 +54,10 @@ pipeline twice_a_picture_that_came_from_elsewhere(photo: bytes) -> stream (photo
     emit photo = photo
 }
 
+pipeline lengths(data: bytes) -> (n: i64) batch 8 { return n = length(data) }
+
+pipeline same(x: f32) -> (y: f32) { return y = x }
+
 pipeline count(by: i64) -> (total: i64) per sequence idle 60s {
     state total: i64 = 0
     sum = total + by
@@ -69,6 +74,10 @@ import os
 
 def again(text, times):
     return [text] * int(times), [2**62 + 1] * int(times)
+
+
+def length(data):
+    return len(data)
 
 
 def must(text):
@@ -170,6 +179,57 @@ def test_what_the_page_cannot_send_other_clients_can(
     for command, said in ((["bash", "-c", curl], '"ü"'), ([sys.executable, "-c", python], "xbc")):
         told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert told.stdout.count(said) == 2
+
+
+BRING = """
+const brought = new DataTransfer();
+for (const size of [3, 5]) brought.items.add(new File(["x".repeat(size)], `${size}.txt`));
+const [kind, where] = [arguments[0], document.querySelector(arguments[1])];
+const options = { bubbles: true, cancelable: true };
+const event = kind === "paste"
+  ? new ClipboardEvent(kind, { ...options, clipboardData: brought })
+  : new DragEvent(kind, { ...options, dataTransfer: brought });
+return where.dispatchEvent(event);
+"""
+
+
+@pytest.mark.parametrize("way", ["choose", "paste", "drop"])
+def test_files_are_the_rows_of_a_batch_however_they_are_brought(
+    way: str, window: Browser, server: Server, tmp_path: Path
+) -> None:
+    look_at(window, server, "lengths", "data")
+    if way == "choose":
+        for size in (3, 5):
+            (tmp_path / f"{size}.txt").write_text("x" * size)
+        window.type("#input-data", f"{tmp_path / '3.txt'}\n{tmp_path / '5.txt'}")
+    else:
+        assert not window.run(BRING, way, "body" if way == "paste" else ".field.drop")
+    assert "3.txt, 3 bytes; 5.txt, 5 bytes" in window.text()
+    assert "n INT64[2, 1] 3 to 5" in run(window)
+    assert window.complaints() == []
+
+
+def test_a_zero_keeps_its_sign(window: Browser, server: Server) -> None:
+    look_at(window, server, "same", "x")
+    window.type("#input-x", "-0")
+    assert "-0" in run(window)
+
+
+def test_one_of_many_pipelines_is_found(window: Browser, tmp_path: Path) -> None:
+    names = [f"box{number}" for number in range(1, 14)]
+    source = "".join(f"pipeline {one}(x: f32) -> (y: f32) {{ return y = x }}\n" for one in names)
+    repository = Repository(EngineConfig(workers=1))
+    repository.load("boxes", compiled(tmp_path, source))
+    shown = (
+        "return [...document.querySelectorAll('#pipelines li:not([hidden]) b')]"
+        ".map((name) => name.textContent)"
+    )
+    with serve(repository, config()) as server:
+        look_at(window, server, "box1", "x")
+        assert window.run(shown) == names  # in the order of their numbers
+        window.type("#search", "X1")
+        assert window.run(shown) == ["box1", "box10", "box11", "box12", "box13"]
+    repository.close()
 
 
 def test_what_a_stage_gives_is_text_and_never_markup(window: Browser, server: Server) -> None:
@@ -322,6 +382,9 @@ def test_nothing_is_wider_than_a_small_phone(name: str, window: Browser, server:
     window.sized(320, 640)
     look_at(window, server, name, {"repeat": "text", "count": "by"}.get(name, "photo"))
     assert window.run("return document.documentElement.scrollWidth") == 320
+    window.sized(320, 256)  # 1280 by 1024, at 400 %
+    assert window.run("return document.documentElement.scrollWidth") == 320
+    window.click("button.run")  # which can be come to
     window.sized(1280, 900)
 
 

@@ -68,7 +68,8 @@ function literal(field, input, text) {
   if (whole ? !/^-?\d+$/.test(text) : !isNumber(text)) {
     throw new FieldError(field, whole ? "this is a whole number" : "this is a number");
   }
-  return whole ? String(BigInt(text)) : String(Number(text));
+  if (whole) return String(BigInt(text));
+  return Object.is(Number(text), -0) ? "-0.0" : String(Number(text));
 }
 
 const isNumber = (text) => text !== "" && Number.isFinite(Number(text));

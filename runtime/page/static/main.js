@@ -5,6 +5,7 @@ import { byId, fill, make, say } from "./dom.js";
 import { Drawing } from "./plan.js";
 import { Form } from "./form.js";
 import { Samples, perSecond } from "./rates.js";
+import { narrow, sorted } from "./search.js";
 import { Table } from "./stages.js";
 import { showSummary, signature } from "./summary.js";
 
@@ -60,7 +61,7 @@ async function renew(signal) {
   const served = servedOf(index);
   showPipelines(served, statistics.model_stats);
   if (chosen.name === "" && served.size > 0)
-    chosen = { name: served.keys().next().value, version: "" };
+    chosen = { name: sorted(served.keys())[0], version: "" };
   const versions = served.get(chosen.name);
   if (versions === undefined) return showNothing(served, index);
   byId("nothing").hidden = true;
@@ -130,7 +131,7 @@ function showPipelines(served, statistics) {
     traffic.set(name, { good: known.good + success.count, bad: known.bad + fail.count, now });
   }
   const list = byId("pipelines");
-  const names = [...served.keys()];
+  const names = sorted(served.keys());
   const links = new Map([...list.querySelectorAll("a")].map((link) => [link.dataset.name, link]));
   if (names.join("\n") !== [...links.keys()].join("\n")) {
     links.clear();
@@ -146,6 +147,7 @@ function showPipelines(served, statistics) {
       links.set(name, link);
     }
     fill(list, ...[...links.values()].map((link) => make("li", {}, link)));
+    narrow();
   }
   for (const [name, link] of links) {
     const is = traffic.get(name),

@@ -189,6 +189,7 @@ export function textOf(bytes) {
 
 function short(value) {
   if (value instanceof Uint8Array || typeof value === "string") return textOf(value);
+  if (Object.is(value, -0)) return "-0";
   if (typeof value === "number")
     return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(5)));
   return String(value);
