@@ -1,8 +1,8 @@
 """A generated kernel beside NumPy on the same chain of five ops, for 4 MB and for 64 KB.
 
-The kernel is its C++ build, which computes on one core as NumPy does. NumPy is asked in two ways: as
-a pipeline's ops ask it, a new array for each result, beside a kernel that makes a new one as well;
-and by hand into arrays that are kept, beside a kernel that writes into one that is kept.
+The kernel is its C++ build, which computes on one core as NumPy does. NumPy is asked in two ways:
+as a pipeline's ops ask it, a new array for each result, beside a kernel that makes a new one as
+well; and by hand into arrays that are kept, beside a kernel that writes into one that is kept.
 """
 
 import sys
