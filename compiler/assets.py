@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, cast
@@ -18,8 +17,9 @@ import numpy as np
 
 from ..dsl.nearest import nearest
 from ..dsl.types import DType, TensorType
+from ..stdlib import npy
 from ..stdlib.dtypes import from_numpy
-from ..stdlib.op import Array, Literal
+from ..stdlib.op import Literal
 
 PACKAGE_PREFIX = "pkg:"
 
@@ -82,12 +82,10 @@ def read_lines(content: bytes) -> Asset:
 
 def read_npy(content: bytes) -> Asset:
     """Read an array in NumPy's own format; pickled objects are refused."""
-    if not content.startswith(b"\x93NUMPY"):
-        raise Unreadable("it does not start as a .npy file does")
     try:
-        array = cast("Array", np.load(BytesIO(content), allow_pickle=False))
-    except (ValueError, EOFError, OSError) as error:
-        raise Unreadable(f"its array cannot be loaded: {error}") from error
+        array = npy.read_npy(content)
+    except ValueError as error:
+        raise Unreadable(str(error)) from error
     dtype = from_numpy(array.dtype)
     if dtype is None:
         raise Unreadable(f"it holds {array.dtype}, which the language has no dtype for")

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
-
-import numpy as np
+from zipfile import BadZipFile, ZipFile
 
 from .compiler.plan import PipelinePlan
 from .dsl.diagnostic import Refusal
 from .dsl.types import DType, ListType, OptionalType, TensorType, Type
+from .stdlib.npy import read_npy
 
 Inputs: TypeAlias = Mapping[str, Any]  # Any: whatever an input's type allows; the runtime checks it
 
@@ -106,10 +106,11 @@ def _loaded(path: Path) -> Any:  # Any: what the file holds
         if path.suffix == ".json":
             return json.loads(path.read_text(encoding="utf-8"))
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return dict(arrays)
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+            with ZipFile(path) as archive:
+                named = {name: read_npy(archive.read(name)) for name in archive.namelist()}
+            return {name.removesuffix(".npy"): array for name, array in named.items()}
+        return read_npy(path.read_bytes())
+    except (ValueError, BadZipFile, OSError) as error:
         raise _refused(f"`{path}` cannot be read: {error}") from error
 
 

@@ -110,7 +110,13 @@ def test_samples_are_taken_in_every_form(
 
 BAD: list[tuple[dict[str, str], str, str]] = [
     ({}, "nothing.npy", "there is no `nothing.npy`"),
-    ({"row.npy": "no array"}, "row.npy", "`row.npy` cannot be read: "),
+    (
+        {"row.npy": "no array"},
+        "row.npy",
+        "`row.npy` cannot be read: it does not start as a .npy file does",
+    ),
+    ({"row.npy": "PK\x03\x04"}, "row.npy", "`row.npy` cannot be read: it does not start as"),
+    ({"row.npz": "no array"}, "row.npz", "`row.npz` cannot be read: File is not a zip file"),
     ({"row.json": "{"}, "row.json", "`row.json` cannot be read: "),
     ({"row.bin": "numbers"}, "row.bin", "is for numbers, and ends neither in .npy nor in .json"),
     ({"row.json": '{"z": 1}'}, "row.json", "no pipeline takes these samples (z): `p` takes x: f32"),

@@ -105,9 +105,9 @@ def _file(name: str, path: Path, content: Content) -> Value:
         if content is Content.TEXT:
             return path.read_text(encoding="utf-8")
         if path.suffix == ".npy":
-            import numpy as np
+            from ..stdlib.npy import read_npy
 
-            return np.load(path, allow_pickle=False)
+            return read_npy(path.read_bytes())
         if path.suffix == ".json":
             return _json(name, path.read_text(encoding="utf-8"))
     except OSError as error:
