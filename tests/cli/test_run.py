@@ -171,6 +171,20 @@ def test_a_token_lets_its_bearer_load_and_nobody_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_infer_shows_a_token_where_asking_takes_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path / "a.plan", 1.0)
+    (tmp_path / "tokens").write_text("me read,infer a-secret-of-the-callers\n")
+    (tmp_path / "mine").write_text("a-secret-of-the-callers\n")
+    with running(str(tmp_path / "a.plan"), "--tokens", str(tmp_path / "tokens")) as server:
+        words = ["infer", f"{server.http}/p", "x=[1]", "--json"]
+        assert main(words) == 3
+        assert "read needs a token" in capsys.readouterr().err
+        assert main([*words, "--token-file", str(tmp_path / "mine")]) == 0
+
+
+@pytest.mark.slow
 def test_what_is_allowed_is_listed_as_served(tmp_path: Path) -> None:
     put(tmp_path / "a.plan", 1.0)
     labels = tmp_path / "labels"
@@ -224,6 +238,8 @@ def test_a_library_in_a_folder_is_not_an_app(tmp_path: Path) -> None:
         (("--labels", f"q.y={__file__}"), "there is no pipeline `q`"),
         (("--host", "0.0.0.0", "--allow", "settings"), "settings would be anybody's"),
         (("--host", "0.0.0.0", "--control", "explicit"), "control would be anybody's"),
+        (("--shared-memory-prefix", "a"), "goes with --allow shared-memory"),
+        (("--host-name", "http://a.example:8000"), "is no name of a host"),
         (("--allow-load-files",), "--allow-load-files is for callers who may load"),
         (("--allow-load-code", "--allow", "control"), "goes with --allow-load-files"),
     ],

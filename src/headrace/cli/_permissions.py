@@ -46,6 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--host-name",
         action="append",
         default=[],
+        type=_host_name,
         metavar="NAME",
         help="a name that HTTP callers may reach it by, as behind a proxy; addresses and names "
         "without a dot are known. Off this machine any name is, unless some are given",
@@ -93,6 +94,8 @@ def policy(arguments: Namespace) -> "Policy":
         raise UsageError(str(error), "see `--tokens`") from None
     if arguments.allow_load_files and not found.serves(Access.CONTROL):
         raise UsageError("--allow-load-files is for callers who may load: see --control explicit")
+    if arguments.shared_memory_prefix and not found.serves(Access.MEMORY):
+        raise UsageError("--shared-memory-prefix goes with --allow shared-memory, or such a token")
     if arguments.allow_load_code and not arguments.allow_load_files:
         raise UsageError("--allow-load-code goes with --allow-load-files")
     if arguments.allow_load_code and arguments.model_repository:
@@ -135,6 +138,12 @@ def _pattern(text: str) -> "re.Pattern[str]":
         return read_pattern(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
+
+
+def _host_name(text: str) -> str:
+    if not text or re.search(r"[^\w.-]", text):
+        raise ArgumentTypeError(f"`{text}` is no name of a host: it has neither port nor path")
+    return text
 
 
 def _labels(text: str) -> tuple[str, str, Path]:
