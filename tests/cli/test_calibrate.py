@@ -158,7 +158,9 @@ def test_options_without_effect_are_refused(capfd: pytest.CaptureFixture[str]) -
         capfd.readouterr().err
     )
     assert main(["compile", "p.pipe", "--calibrate", npy("row.npy")]) is Exit.USAGE
-    assert main(["compile", "p.pipe", "--tolerance", "-1"]) is Exit.USAGE
+    for share in ("-1", "nan", "half"):
+        assert main(["compile", "p.pipe", "--tolerance", share]) is Exit.USAGE
+        assert f"argument --tolerance: `{share}` is no share above 0" in capfd.readouterr().err
 
 
 def test_other_commands_take_a_source_that_its_tests_calibrate(

@@ -46,6 +46,8 @@ def test_a_plan_without_kernels_says_when_there_are_some(
 
 
 def test_what_is_built_needs_a_plan_and_a_compiler(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernels", "p.pipe", "--for", "orin", "-o", "q.plan"]) == 2
+    assert "argument --for: `orin` is no architecture, as sm_87 is" in capsys.readouterr().err
     known = ["kernels", "p.pipe", "--schedule", "device", "--for", "sm_1"]
     assert main(known) == 2
     assert "`-o` the plan that is to hold it" in capsys.readouterr().err

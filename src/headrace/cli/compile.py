@@ -1,6 +1,6 @@
 """`headrace compile`: a source to a plan file."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,10 +104,12 @@ def _run(arguments: Namespace, console: Console) -> Exit:
 
 
 def _share(text: str) -> float:
-    """Read a share above 0; raises ValueError."""
-    share = float(text)
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
     if not 0 < share < float("inf"):
-        raise ValueError
+        raise ArgumentTypeError(f"`{text}` is no share above 0, as in 0.05")
     return share
 
 

@@ -1,12 +1,19 @@
 """`headrace kernels`: the code that was generated for chains of ops, and code of it for GPUs."""
 
-from argparse import ArgumentParser, Namespace
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from . import _files
 from .check import count
 from .command import Command, Exit, UsageError
 from .console import Console
+
+
+def _architecture(text: str) -> str:
+    if not re.fullmatch("sm_[1-9][0-9]*[af]?", text):
+        raise ArgumentTypeError(f"`{text}` is no architecture, as sm_87 is")
+    return text
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -17,6 +24,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "--for",
         dest="architectures",
         action="append",
+        type=_architecture,
         default=[],
         metavar="SM",
         help="build for GPUs of an architecture (sm_87, sm_90, sm_110), which need not be here; "
