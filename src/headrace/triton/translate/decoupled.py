@@ -16,12 +16,12 @@ They take and give whole requests, the batch axis included, for their answers ar
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...dsl.literals import write_string
 from ..complete import PYTHON
 from ..subject import Subject
-from .draft import Draft, refuse
+from .draft import Control, Draft, refuse
 from .names import Names, renamed
 from .schedule import stage_settings
 from .sequences import read_controls, told
@@ -35,6 +35,19 @@ def is_decoupled(subject: Subject) -> bool:
     return subject.config.model_transaction_policy.decoupled
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The two models that one is: what `begin` takes, by the names that are `inside`, the
+    `controls` among it, and what `follow` gives."""
+
+    begin: str
+    follow: str
+    inputs: tuple[Tensor, ...]
+    controls: tuple[Control, ...]
+    inside: Mapping[str, str]
+    outputs: tuple[Tensor, ...]
+
+
 def call_decoupled(
     draft: Draft,
     subject: Subject,
@@ -44,6 +57,24 @@ def call_decoupled(
     wanted: Mapping[str, str],
 ) -> dict[str, str]:
     """Write what begins, and a loop around all that follows; return the outputs' expressions."""
+    _refuse(subject)
+    parts = _declare(draft, subject, version, wanted_name)
+    responses, there = draft.names.fresh("responses"), draft.names.fresh("there")
+    carried = draft.names.fresh("more")
+    targets = {one.name: draft.names.fresh(wanted.get(one.name, one.name)) for one in parts.outputs}
+    draft.lines.append(f"{responses} = {parts.begin}({_words(parts, arguments)})")
+    left = ", ".join(targets[one.name] if one.name in wanted else "_" for one in parts.outputs)
+    draft.open(
+        f"loop ({carried}: bool = true) max {_MOST}",
+        f"{there}, {left} = {parts.follow}({responses})",
+        there,
+        [f"next {carried} = {there}", f"stop when not {there}"],
+    )
+    return {name: targets[name] for name in wanted}
+
+
+def _refuse(subject: Subject) -> None:
+    """Raise CompileError where a model cannot be two stages."""
     config = subject.config
     if config.backend != PYTHON:
         raise refuse(
@@ -60,22 +91,26 @@ def call_decoupled(
             *("sequence_batching", "state"),
             help="let the model keep it, by the id of the sequence",
         )
-    place = draft.around.locate(file_of(draft, subject, version))
+
+
+def _declare(draft: Draft, subject: Subject, version: int, wanted_name: str) -> _Parts:
+    """Write the declarations of both models, and the settings of what begins."""
+    config, place = subject.config, draft.around.locate(file_of(draft, subject, version))
     begin, follow = (draft.names.fresh(f"{wanted_name}_{part}") for part in ("open", "next"))
     batches = config.max_batch_size > 0
-    inputs = [_of_request(tensor(one), -1, batches=batches) for one in config.input]
-    outputs = [_of_request(tensor(one), -1, batches=batches) for one in config.output]
-    controls = [
+    controls = tuple(
         replace(one, tensor=_of_request(one.tensor, 1, batches=batches))
         for one in read_controls(subject, {})
-    ]
-    inputs += [one.tensor for one in controls]
-    arguments = {**arguments, **{one.tensor.name: told(one) for one in controls}}
-    names, given = Names(), Names()
+    )
+    given = [_of_request(tensor(one), -1, batches=batches) for one in config.input]
+    inputs = (*given, *(one.tensor for one in controls))
+    outputs = tuple(_of_request(tensor(one), -1, batches=batches) for one in config.output)
+    names, results = Names(), Names()
     inside = {one.name: names.fresh(one.name) for one in inputs}
-    handle, more = given.fresh("handle"), given.fresh("more")
-    results = {one.name: given.fresh(one.name) for one in outputs}
-    kind, takes, gives = KINDS[config.backend], _listed(inputs, inside), _listed(outputs, results)
+    handle, more = results.fresh("handle"), results.fresh("more")
+    takes = _listed(inputs, inside)
+    gives = _listed(outputs, {one.name: results.fresh(one.name) for one in outputs})
+    kind = KINDS[config.backend]
     draft.items += [
         f"model {begin} = {kind} {write_string(place + ':open')} ({takes}) -> "
         f"({handle}: i64) batch none",
@@ -85,24 +120,18 @@ def call_decoupled(
     draft.settings.stages[begin] = stage_settings(
         subject.model.message, config, draft.around.serving, batches=False, python=True
     )
-    responses, there = draft.names.fresh("responses"), draft.names.fresh("there")
-    carried = draft.names.fresh("more")
-    targets = {one.name: draft.names.fresh(wanted.get(one.name, one.name)) for one in outputs}
-    complete = all(one.name in arguments for one in inputs)
-    words = [
-        arguments[one.name] if complete else f"{inside[one.name]} = {arguments[one.name]}"
-        for one in inputs
-        if one.name in arguments
-    ]
-    draft.lines.append(f"{responses} = {begin}({', '.join(words)})")
-    left = ", ".join(targets[one.name] if one.name in wanted else "_" for one in outputs)
-    draft.open(
-        f"loop ({carried}: bool = true) max {_MOST}",
-        f"{there}, {left} = {follow}({responses})",
-        there,
-        [f"next {carried} = {there}", f"stop when not {there}"],
+    return _Parts(begin, follow, inputs, controls, inside, outputs)
+
+
+def _words(parts: _Parts, arguments: Mapping[str, str]) -> str:
+    """Return what begins is called with: by name where not all of it is given."""
+    given = {**arguments, **{one.tensor.name: told(one) for one in parts.controls}}
+    complete = all(one.name in given for one in parts.inputs)
+    return ", ".join(
+        given[one.name] if complete else f"{parts.inside[one.name]} = {given[one.name]}"
+        for one in parts.inputs
+        if one.name in given
     )
-    return {name: targets[name] for name in wanted}
 
 
 def _of_request(one: Tensor, rows: int, *, batches: bool) -> Tensor:
