@@ -3,7 +3,7 @@
 In order of control flow: `main` reads the words and turns what goes wrong into an exit code;
 `command` says what a command is and `console` where it prints; each other file is one command,
 or, with an underscore, a part of one: `_files` finds sources and plans, `_values` reads inputs,
-`_table` shows results.
+`_reaching` finds servers, `_table` shows results.
 
 Exit codes: 0 good, 1 mistakes in the input, 2 wrong usage, 3 failed at run time.
 """

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import _files
+from . import _files, _reaching
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
@@ -21,10 +21,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", help="where to; default: to the standard output"
     )
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
-    parser.add_argument("--token-file", metavar="FILE", help="what a server is shown")
-    parser.add_argument(
-        "--tls-authority", metavar="FILE", help="PEM file of whom to trust, with grpcs and https"
-    )
+    _reaching.add_arguments(parser)
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
@@ -54,36 +51,20 @@ def _run(arguments: Namespace, console: Console) -> Exit:
 def _planned(arguments: Namespace, console: Console) -> "tuple[Sequence[PipelinePlan], str]":
     from ..compiler.plan_file import plan_hash
 
+    _reaching.refuse(arguments)
     plan = _files.plan_of(arguments.source, arguments.schedule, console)
     return plan.pipelines, f"sha256 {plan_hash(plan)}"
 
 
 def _served(arguments: Namespace) -> "tuple[Sequence[PipelinePlan], str]":
-    from ..client import Client, Tls
-
     if arguments.schedule is not None:
         raise UsageError("a server has its schedule; --schedule is for sources")
-    token = None
-    try:
-        tls = None if arguments.tls_authority is None else Tls(_found(arguments.tls_authority))
-        if arguments.token_file is not None:
-            token = _found(arguments.token_file).read_text().strip()
-        client = Client(arguments.source, 10.0, tls=tls, token=token)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    with client:
+    with _reaching.reach(arguments.source, 10.0, arguments) as client:
         served = [client[name] for name in sorted(client.pipelines())]
         if not served:
             raise RunFailure(f"{arguments.source} has no pipeline ready")
         versions = ", ".join(f"{one.__name__} {one.served or '?'}" for one in served)
     return [one.plan for one in served], f"versions {versions}"
-
-
-def _found(text: str) -> Path:
-    path = Path(text)
-    if not path.is_file():
-        raise UsageError(f"there is no file `{text}`")
-    return path
 
 
 COMMAND = Command(

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ..dsl.literals import DURATION_SECONDS, LiteralError, read_quantity
 from ..dsl.types import DType, ListType, OptionalType, TensorType, Type
-from . import _files, _tracing, _values
+from . import _files, _reaching, _tracing, _values
 from .command import Command, Exit, RunFailure, UsageError
 from .console import Console
 
@@ -29,6 +29,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
     parser.add_argument("--timeout", metavar="TIME", help="such as 500ms or 2s")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    _reaching.add_arguments(parser)
     _tracing.add_arguments(parser)
 
 
@@ -36,17 +37,18 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     given = _values.split(arguments.inputs)
     timeout = _seconds(arguments.timeout) if arguments.timeout is not None else None
     trace: Trace | None = None
-    if arguments.target.startswith(("grpc://", "http://", "https://")):
+    if "://" in arguments.target:
         if arguments.schedule is not None:
             raise UsageError("--schedule is for sources; a server has chosen its own")
         if _tracing.wanted(arguments) or arguments.no_fuse:
             raise UsageError(
                 "--trace is for a plan here", "a server writes traces with `headrace run --trace`"
             )
-        results, seconds = _ask(arguments.target, arguments.pipeline, given, timeout)
+        results, seconds = _ask(arguments, given, timeout)
     else:
         from ..runtime.request import Fault
 
+        _reaching.refuse(arguments)
         plan = _files.plan_of(
             arguments.target, arguments.schedule, console, fuse=not arguments.no_fuse
         )
@@ -80,13 +82,13 @@ def _run(arguments: Namespace, console: Console) -> Exit:
 
 
 def _ask(
-    target: str, pipeline: str | None, given: Mapping[str, Sequence[str]], timeout: float | None
+    arguments: Namespace, given: Mapping[str, Sequence[str]], timeout: float | None
 ) -> tuple[Mapping[str, object], float]:
     """Return a server's answer and the seconds that it took, without those to connect and to learn
     what the pipeline takes; raises Fault as a plan here would."""
-    from ..client import Client
     from ..runtime.request import Code, Fault
 
+    target: str = arguments.target
     try:
         url = urlsplit(target)
         _ = url.port
@@ -94,9 +96,11 @@ def _ask(
         raise UsageError(f"`{target}` is no address: {error}") from None
     if not url.hostname:
         raise UsageError(f"`{target}` names no server", "write `grpc://host:port/pipeline`")
-    with Client(f"{url.scheme}://{url.netloc}", timeout) as client:
+    with _reaching.reach(f"{url.scheme}://{url.netloc}", timeout, arguments) as client:
         try:
-            remote = client[_named(url.path, pipeline) or _only(target, client.pipelines())]
+            remote = client[
+                _named(url.path, arguments.pipeline) or _only(target, client.pipelines())
+            ]
             call = remote if remote.plan.idle is None else remote.sequence()
             values = _values.read(given, wanted(remote.plan))
             start = time.perf_counter()
