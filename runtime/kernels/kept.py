@@ -35,9 +35,16 @@ def kept(folder: Path, key: str, suffix: str, build: Callable[[], bytes]) -> Pat
     """Return the file of a key in a folder, which is built where it is not there."""
     name = sha256(key.encode()).hexdigest()
     try:
+        found = _find(folder, name, suffix)
+        if found is not None:  # the folder may be one that is only read
+            return found
         with locked(folder, name):
-            found = _find(folder, name, suffix)
-            return found if found is not None else _write(folder, name, suffix, build())
+            found = _find(folder, name, suffix)  # another may have built it meanwhile
+            if found is not None:
+                return found
+            for damaged in folder.glob(f"{name}-*{suffix}"):
+                damaged.unlink()
+            return _write(folder, name, suffix, build())
     except OSError as error:
         message = f"`{folder}` keeps no kernels: {error}"
         raise LoadError(NO_RUNTIME, message, "let this user write there") from error
@@ -45,10 +52,9 @@ def kept(folder: Path, key: str, suffix: str, build: Callable[[], bytes]) -> Pat
 
 def _find(folder: Path, name: str, suffix: str) -> Path | None:
     for path in folder.glob(f"{name}-*{suffix}"):
-        if path.stem.partition("-")[2] == sha256(path.read_bytes()).hexdigest():
-            return path
-        with suppress(FileNotFoundError):
-            path.unlink()
+        with suppress(FileNotFoundError):  # damaged, and another builds it anew
+            if path.stem.partition("-")[2] == sha256(path.read_bytes()).hexdigest():
+                return path
     return None
 
 

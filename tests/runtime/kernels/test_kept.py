@@ -21,6 +21,17 @@ def test_what_is_there_is_not_built_again(tmp_path: Path) -> None:
     assert kept(tmp_path / "new", "other", ".so", lambda: b"more").read_bytes() == b"more"
 
 
+def test_what_is_there_is_taken_without_a_lock(tmp_path: Path) -> None:
+    path = kept(tmp_path, "key", ".so", lambda: b"code")
+    (lock,) = tmp_path.glob("*.lock")
+    lock.unlink()
+    lock.mkdir()  # as nobody could lock in a folder that is only read
+    assert kept(tmp_path, "key", ".so", never) == path
+    path.write_bytes(b"damaged")
+    with pytest.raises(LoadError, match="keeps no kernels"):
+        kept(tmp_path, "key", ".so", never)
+
+
 @pytest.mark.parametrize("damage", [b"", b"cod", b"codes"])
 def test_a_damaged_file_is_built_again(damage: bytes, tmp_path: Path) -> None:
     path = kept(tmp_path, "key", ".so", lambda: b"code")
