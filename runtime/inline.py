@@ -7,7 +7,7 @@ from ..stdlib.op import Item
 from .accept import Presenter
 from .blame import blame, late, over_limit
 from .context import Context
-from .flow import FREED, Asked, Block, Call, Emission, Fallback, Flow, Fork, Group, Work
+from .flow import FREED, Asked, Block, Call, Emission, Flow, Fork, Group, Work
 from .metrics import Tally
 from .prepared import Prepared, present
 from .request import Fault, InSequence
@@ -52,18 +52,16 @@ class Inline:
         try:
             work = next(flow)
             while True:
-                if work.__class__ is not Work:
+                if not isinstance(work, Work):
                     if isinstance(work, Emission):
                         return work
                     if isinstance(work, Fork):
                         work = self._join(flow, work)
                         continue
-                    if isinstance(work, Fallback):
-                        cell = self._tally.pipelines[self._pipeline.index]
-                        cell.fall_back(str(work.place), work.code.value)
+                    cell = self._tally.pipelines[self._pipeline.index]
+                    cell.fall_back(str(work.place), work.code.value)
                     work = next(flow)
                     continue
-                assert isinstance(work, Work)
                 if deadline is not None and clock() >= deadline:
                     self._late = True
                     raise late(self._name, work)
