@@ -8,7 +8,7 @@ somebody asks for it, and none is once the answer is there.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Condition
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ..stdlib.op import Item
 from .request import Fault
@@ -46,10 +46,15 @@ class Pending(Future[Result], Generic[Result]):
 
     def __init__(self, make: Callable[[dict[str, Item]], Result], server: Server) -> None:
         """`make` turns the results by name into what the caller waits for."""
-        # as the base class begins, whose __init__ would make the condition
+        # as the base class begins, whose __init__ would make what most need not
         self._state, self._result, self._exception = _PENDING, None, None
-        self._waiters, self._done_callbacks = [], []
         self._make, self._server = make, server
+
+    def __getattr__(self, name: str) -> list[Any]:  # Any: as the base class has them
+        """Return who waits, or is to be told: lists of the base class, made when it asks."""
+        if name in ("_waiters", "_done_callbacks"):
+            return self.__dict__.setdefault(name, [])
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def gather(self, names: Sequence[str]) -> None:
         """Take what a stream emits: each of these results is the list of that."""

@@ -1,6 +1,7 @@
 """A pipeline of one plan that is loaded, as `Pipeline` calls it."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from .asked import OPTIONS, request_timeout
@@ -21,7 +22,7 @@ _KEPT = 32  # types of results for different `outputs`
 class Bound:
     """A pipeline of a plan that is loaded; `own` are its inputs that are called as an option is."""
 
-    __slots__ = ("_narrowed", "engine", "loaded", "own", "prepared", "record")
+    __slots__ = ("_narrowed", "engine", "loaded", "make_whole", "own", "prepared", "record")
 
     def __init__(self, name: str, loaded: Loaded) -> None:
         self.loaded, self.engine = loaded, loaded.engine
@@ -29,16 +30,13 @@ class Bound:
         plan = self.prepared.plan
         self.record = record_type(name, [field.name for field in plan.results])
         self.own = {parameter.field.name for parameter in plan.parameters}.intersection(OPTIONS)
+        self.make_whole = partial(_whole, self.record)
         self._narrowed: dict[tuple[str, ...], type[Record]] = {}
 
     def deadline(self, timeout: Any) -> float | None:  # Any: as in a call
         """Return when a time limit that begins now is over; raises TypeError where it is none."""
         seconds = request_timeout(timeout)
         return None if seconds is None else self.engine.config.clock() + seconds
-
-    def make_whole(self, answer: Mapping[str, Item]) -> Record:
-        """Return an answer with all results as callers see it."""
-        return self.record(answer.values())
 
     def make(self, wanted: tuple[str, ...] | None, answer: Mapping[str, Item]) -> Record:
         """Return an answer as callers see it."""
@@ -69,3 +67,8 @@ class Bound:
         """Whether that sequence lives here."""
         kept = self.prepared.sequences
         return kept is not None and kept.knows(sequence.id)
+
+
+def _whole(record: type[Record], answer: Mapping[str, Item]) -> Record:
+    """Return an answer with all results as callers see it."""
+    return record(answer.values())
