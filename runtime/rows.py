@@ -125,8 +125,11 @@ class Rows:
             return self
         if self._shared:
             return self._same(stop - start)
-        if self._stack is not None:
-            return Rows(stop - start, None, self._stack[start:stop])
+        stack = self._stack
+        if stack is not None:
+            if stop - start == 1 and stack.__class__ is np.ndarray and stack.ndim > 1:
+                return Rows(1, [stack[start]], None)  # as it is asked for; one view and not two
+            return Rows(stop - start, None, stack[start:stop])
         return Rows(stop - start, cast("list[Value]", self._items)[start:stop], None)
 
     def take(self, rows: Sequence[int]) -> "Rows":
