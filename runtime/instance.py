@@ -61,6 +61,7 @@ class ModelStage:
         self._leading = all(axis == 0 for axis in segment.output_axes)
         self._checks = segment.checks
         self._padder = Padder.of(segment)
+        self._last_key: tuple[Hashable, ...] = ()
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if count == 1:
@@ -296,7 +297,11 @@ class ModelStage:
                     parts.append(padder.shape(index, array.shape, size))
                     continue
                 parts.append(array.shape if axis is not None else _identity(value, array))
-        return tuple(parts)
+        key, last = tuple(parts), self._last_key
+        if key == last:
+            return last  # so that those who wait hold one, of all that are equal
+        self._last_key = key
+        return key
 
 
 def _moved(stack: "Array | View", axis: int) -> Array:

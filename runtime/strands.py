@@ -100,6 +100,8 @@ class Strands:
             Entry(ticket, one.count, one.key, i, level, deadline, one.size, urgent, task.limited)
             for i, one in enumerate(ticket.parts)
         ]
+        if ticket.parts[0].columns is work.columns:
+            ticket.parts = ()
         free = idle if idle and self._queues.is_open(queue) else 0
         if not queue.batcher.add(entries, now, free):
             fault = self._foresight.full_stage(task, work)

@@ -203,7 +203,8 @@ class Join:
 class Ticket:
     """A work in front of a queued stage: gathers the results of its rows as batches finish.
     They are those of a `task`. `taken` says that some of them have run, or do, and `opens` that it
-    is of a request that waits to begin."""
+    is of a request that waits to begin. In its queue it has no `parts` where the work is the only.
+    """
 
     __slots__ = ("_pieces", "_remaining", "opens", "parts", "strand", "taken", "task", "work")
 
@@ -216,12 +217,15 @@ class Ticket:
 
     def rows(self, part: int, start: int, stop: int) -> Sequence[int]:
         """Return the row numbers, within the work, of some rows of a part."""
-        rows = self.parts[part].rows
+        rows = self.parts[part].rows if self.parts else None
         return range(start, stop) if rows is None else rows[start:stop]
 
     def columns(self, part: int, start: int, stop: int) -> Sequence[Rows]:
         """Return the columns of some rows of a part."""
-        columns, count = self.parts[part].columns, self.parts[part].count
+        work, parts = self.work, self.parts
+        columns, count = work.columns, work.group.count
+        if parts:
+            columns, count = parts[part].columns, parts[part].count
         if start == 0 and stop == count:
             return columns
         return [column.part(start, stop) for column in columns]
