@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+from shutil import which
 
 import httpx
 import pytest
@@ -171,14 +172,21 @@ def test_a_token_lets_its_bearer_load_and_nobody_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_infer_shows_a_token_where_asking_takes_one(
+@pytest.mark.skipif(which("openssl") is None, reason="there is no openssl command")
+def test_infer_asks_with_tls_and_a_token_at_the_addresses_that_run_prints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(tmp_path / "a.plan", 1.0)
+    key, own = str(tmp_path / "key.pem"), str(tmp_path / "own.pem")
+    made = f"req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout {key} -out {own}"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(["openssl", *made.split(), *names], check=True, capture_output=True)
     (tmp_path / "tokens").write_text("me read,infer a-secret-of-the-callers\n")
     (tmp_path / "mine").write_text("a-secret-of-the-callers\n")
-    with running(str(tmp_path / "a.plan"), "--tokens", str(tmp_path / "tokens")) as server:
-        words = ["infer", f"{server.http}/p", "x=[1]", "--json"]
+    secure = ["--tls-certificate", own, "--tls-key", key, "--tokens", str(tmp_path / "tokens")]
+    with running(str(tmp_path / "a.plan"), *secure) as server:
+        assert server.http.startswith("https://")
+        words = ["infer", f"{server.http}/p", "x=[1]", "--json", "--tls-authority", own]
         assert main(words) == 3
         assert "read needs a token" in capsys.readouterr().err
         assert main([*words, "--token-file", str(tmp_path / "mine")]) == 0

@@ -349,13 +349,14 @@ def _tell(
         shown = "" if numbers == "1" else f"  (version {numbers})"
         if (main := routes[name].main) is not None:
             console.print(f"  {show_signature(main.model.pipeline)}{shown}")
+    secure = "" if config.tls is None else "s"
     if addresses.http is not None:
         first = f"/models/{next(iter(routes))}" if routes else ""
-        console.print(f"http     http://{addresses.http}/v2{first}")
+        console.print(f"http     http{secure}://{addresses.http}/v2{first}")
         if config.page:
-            console.print(f"page     http://{addresses.http}/")
+            console.print(f"page     http{secure}://{addresses.http}/")
     if addresses.grpc is not None:
-        console.print(f"grpc     grpc://{addresses.grpc}  ({addresses.carrier.value})")
+        console.print(f"grpc     grpc{secure}://{addresses.grpc}  ({addresses.carrier.value})")
     if addresses.metrics is not None:
         console.print(f"metrics  http://{addresses.metrics}/metrics")
     console.flush()
