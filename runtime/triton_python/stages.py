@@ -87,6 +87,8 @@ class TritonStage(ModelStage):
 
     def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
         key = super()._key(columns, row)
+        if self._segment.batching is None:  # a request is given alone where no queue is asked for
+            key = id(columns[-1].item(row)), key
         if isinstance(self._pool, Bound):
             return self._pool.number(cast("Context", columns[-1].item(row))), key
         return key
