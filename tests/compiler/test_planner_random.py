@@ -124,7 +124,7 @@ def same(left: Item, right: Item) -> bool:
     return np.array_equal(np.asarray(left), np.asarray(right), equal_nan=True)
 
 
-@TRIES
+@settings(TRIES, max_examples=15)
 @given(placed_graphs())
 def test_a_plan_keeps_to_its_rules_and_gives_what_the_graph_means(
     made: tuple[Drawn, Graph],

@@ -40,7 +40,7 @@ def together_graphs(draw: st.DrawFn) -> tuple[Drawn, Drawn]:
     return drawn, Drawn(PASS.run(graph, context).graph, drawn.inputs)
 
 
-@CI
+@settings(CI, max_examples=15)
 @given(together_graphs())
 def test_nothing_changes_and_arms_are_apart(made: tuple[Drawn, Drawn]) -> None:
     check_all(made)
