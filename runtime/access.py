@@ -73,7 +73,8 @@ class Policy:
         if not self.serves(access):
             raise Fault(Code.FORBIDDEN, f"{access.value} is not allowed on this server")
         if not caller.name:
-            raise Fault(Code.UNAUTHENTICATED, f"{access.value} needs a token")
+            cure = "send `Authorization: Bearer TOKEN`"
+            raise Fault(Code.UNAUTHENTICATED, f"{access.value} needs a token: {cure}")
         raise Fault(Code.FORBIDDEN, f"{access.value} is not allowed with this token")
 
     def _known(self, authorization: str) -> Caller:
