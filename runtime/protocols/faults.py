@@ -32,7 +32,7 @@ def write_fault(fault: Fault) -> str:
         told["place"] = [place.file, place.line, place.column, place.text[:_LONGEST]]
     if is_untouched(fault):
         told["untouched"] = True
-    return json.dumps(told)
+    return json.dumps(told).replace("\x7f", "\\u007f")  # a header takes no control character
 
 
 def is_untouched(fault: Fault) -> bool:
