@@ -7,7 +7,10 @@ from headrace.runtime.protocols.faults import read_fault, write_fault
 from headrace.runtime.request import Code, Fault
 
 
-@pytest.mark.parametrize("line", ["y = x", 'y = "\x7f"', "y = '\t\r\n\0'", "größe = 漢字\U0001f600"])
+LINES = ["y = x", 'y = "\x7f"', "y = '\t\r\n\0'", "größe = 漢字\U0001f600"]
+
+
+@pytest.mark.parametrize("line", LINES)
 def test_a_line_of_any_characters_travels(line: str) -> None:
     place = Place("app.pipe", 3, 5, line)
     written = write_fault(Fault(Code.FAILED, "", stage="detect", place=place))
