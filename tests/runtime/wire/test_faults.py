@@ -6,7 +6,6 @@ from headrace.compiler.plan_steps import Place
 from headrace.runtime.protocols.faults import read_fault, write_fault
 from headrace.runtime.request import Code, Fault
 
-
 LINES = ["y = x", 'y = "\x7f"', "y = '\t\r\n\0'", "größe = 漢字\U0001f600"]
 
 
