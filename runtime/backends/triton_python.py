@@ -28,6 +28,7 @@ from ..triton_python.environment import interpreter
 from ..triton_python.iterative import iterations_of
 from ..triton_python.process import ModelProcess
 from ..triton_python.program import ModelProgram
+from ..triton_python.pump import Pump
 from ..triton_python.stages import TritonStage
 
 _ENVIRONMENT: Final = "EXECUTION_ENV_PATH"
@@ -44,13 +45,19 @@ def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading
     written = read_config(folder.path, called)
     iterations = iterations_of(written)
     bound = bool(written.get("sequence_batching")) and iterations is None
+    threads = [
+        loading.own(Pump(f"headrace-{segment.name}-{number}"))
+        for number in range(segment.instances or 1 if part == "open" else 0)
+    ]
     try:
         pool = _pools(segment, file, part, share, folder, written, loading, bound=bound)
     except StageError as error:
         message = f"model `{written['name']}`, {segment.place}: {error.message}"
         raise LoadError(BAD_MODEL, message) from error
-    kind = OpenStage if part == "open" else TritonStage
-    return kind(segment, pool, policy_of(segment), index, iterations)
+    policy = policy_of(segment)
+    if part == "open":
+        return OpenStage(segment, pool, policy, index, iterations, threads)
+    return TritonStage(segment, pool, policy, index, iterations)
 
 
 def _pools(

@@ -2,10 +2,9 @@
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
 import ml_dtypes
@@ -22,6 +21,7 @@ from ..protocols.raw import Flat
 from ..protocols.results import WireTensor, result_tensors
 from ..request import Code, Fault, InSequence, Request, Response
 from ..streams import Stream
+from .pump import Pump
 from .worker.triton_python_backend_utils.link import Unpacking, pack
 
 Header = dict[str, Any]  # Any: JSON
@@ -58,7 +58,7 @@ class Calls:
     def __init__(self, nested: Nested, outputs: list[str]) -> None:
         self._nested, self.outputs = nested, outputs
         self._streams: dict[tuple[Asks, int], _Reader] = {}
-        self._pump = Pump()
+        self._pump = Pump("headrace-nested-streams")
         self._running: set[int] = set()
 
     def end(self, asks: Asks) -> None:
@@ -193,36 +193,6 @@ class Calls:
             case _:
                 return {"value": metrics.change(name, labels, header["what"], header["value"])}
         return {}
-
-
-class Pump:
-    """A thread, once there is something for it, in which nested streams are read: who tells of a
-    response may hold a lock, and who asks for one must not wait."""
-
-    def __init__(self) -> None:
-        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def do(self, work: Callable[[], None]) -> None:
-        """Let something be done there, behind all that was handed over before."""
-        self._queue.put(work)
-        with self._starting:
-            if self._thread is None:
-                name = "headrace-nested-streams"
-                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-                self._thread.start()
-
-    def close(self) -> None:
-        self._queue.put(None)
-        with self._starting:
-            thread = self._thread
-        if thread is not None:
-            thread.join()
-
-    def _run(self) -> None:
-        while (work := self._queue.get()) is not None:
-            work()
 
 
 class _Reader:

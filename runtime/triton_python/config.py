@@ -58,7 +58,7 @@ def declared(
 ) -> Config:
     """Return the configuration with the inputs, outputs and instances that it says nothing of; with
     `rows` they have a batch axis."""
-    told = {**config, "instance_group": _instance_groups(config, device)}
+    told: Config = {**config, "instance_group": _instance_groups(config, device)}
     sequences = told.get("sequence_batching") or {}
     controls = {one["name"] for one in sequences.get("control_input") or ()}
     for what, ports in (("input", inputs), ("output", outputs)):
@@ -85,7 +85,7 @@ def arguments(
     return {
         "model_config": json.dumps(config),
         "model_instance_kind": "GPU" if kind == "gpu" else "CPU",
-        "model_instance_name": names[index] if index < len(names) else f"{model}_0_{index}",
+        "model_instance_name": names[index] if index < len(names) else f"{model}_{index}",
         "model_instance_device_id": number or "0",
         "model_repository": str(folder),
         "model_version": version,

@@ -4,37 +4,78 @@ What begins gives a handle, and what follows gives the next response for it, or 
 none.
 """
 
+import logging
 from collections.abc import Callable, Sequence
-from typing import cast
+from functools import partial
+from queue import SimpleQueue
+from typing import Final, cast
 
 import numpy as np
 
+from ...compiler.plan import ModelSegment
 from ...dsl.types import TensorType
 from ..answers import answers_of, blank, handle_of
 from ..context import Context
+from ..isolation.pool import Pool
+from ..request import Code
 from ..rows import Rows
+from ..stage import Policy, StageError, StageGone
 from .asked import Asked, Responses
+from .bound import Bound
+from .iterative import Iterations
+from .pump import Pump
 from .stages import AGAIN, TritonStage, remark, run_of
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class OpenStage(TritonStage):
-    """Begins a request; its result is a handle of the responses."""
+    """Begins a request; its result is a handle of the responses. The model sends them while it
+    executes, for as long as it likes, so one of `threads` stays with it, of which there are as many
+    as instances."""
+
+    def __init__(
+        self,
+        segment: ModelSegment,
+        pool: Pool | Bound | None,
+        policy: Policy | None,
+        index: int,
+        iterations: Iterations | None,
+        threads: Sequence[Pump],
+    ) -> None:
+        super().__init__(segment, pool, policy, index, iterations)
+        self._idle: SimpleQueue[Pump] = SimpleQueue()
+        for one in threads:
+            self._idle.put(one)
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         context = cast("Context", columns[-1].item(0))
         one = Asked(context, self._given(columns, 0, count))
         if self._iterations is not None:
             self._iterations.begin(one)
-        for _ in range(AGAIN):
-            run = run_of([one])
-            run.asked[0] = one
-            self._run(run)
-            if run.answer is None or not run.answer.again:
-                break
-            if self._iterations is not None:
-                self._iterations.follow(one)
+        thread = self._idle.get()
         context.tell_end(one.responses.leave)
+        thread.do(partial(self._answer, one, thread))
         return [Rows.shared(handle_of(one.responses), count)]
+
+    def _answer(self, one: Asked, thread: Pump) -> None:
+        """Let the model execute a request until it does not want it again."""
+        try:
+            for _ in range(AGAIN):
+                run = run_of([one])
+                run.asked[0] = one
+                self._run(run)
+                if run.answer is None or not run.answer.again:
+                    return
+                if self._iterations is not None:
+                    self._iterations.follow(one)
+        except (StageError, StageGone) as error:
+            one.responses.end(error)
+        except Exception as error:  # ours: who reads is told, or would wait for ever
+            _LOG.error("stage `%s`: a request cannot be begun", self.name, exc_info=error)
+            one.responses.end(StageGone(Code.FAILED, f"{type(error).__name__}: {error}"))
+        finally:
+            self._idle.put(thread)
 
 
 class NextStage(TritonStage):

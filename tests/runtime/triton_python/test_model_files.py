@@ -93,7 +93,7 @@ def test_one_that_is_refused_fails_alone_and_nothing_runs_twice(
 def test_what_a_model_raises_names_it_and_keeps_paths_for_the_log(engine: Engine) -> None:
     fault = failure(ask(engine, "raise"))
     assert fault.code is Code.FAILED
-    assert fault.message.startswith("Failed to process the request(s) for model 'outer_0_")
+    assert fault.message.startswith("Failed to process the request(s) for model 'outer_")
     assert fault.message.endswith("message: ValueError: boom")
     assert "model.py" in fault.detail
     assert "model.py" not in fault.message

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,24 @@ class TritonPythonModel:
             return pb.InferenceResponse([pb.Tensor("Y", given)])
         said = {"id": request.request_id(), "rows": len(given), "whole": True, "part": 0.5}
         return pb.InferenceResponse([pb.Tensor("Y", given)], parameters=said)
+"""
+SENDS_ALL = """
+from pathlib import Path
+
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender, given = request.get_response_sender(), request.inputs()[0].as_numpy()
+            for n in range(int(given[0])):
+                sender.send(pb.InferenceResponse([pb.Tensor("Y", given * 0 + n)]))
+                if n == 0:
+                    Path("GATE").read_text()
+            if given[1] > 0:
+                raise ValueError("that is all")
+            sender.send(flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
 TENSORS = (
     'input { name: "X" data_type: TYPE_FP32 dims: [ 2 ] }\n'
@@ -132,6 +151,36 @@ def test_many_responses_come_in_order(engine: Engine) -> None:
     given = {"COUNT": np.array([5 * ROOM], np.int32)}
     found = engine.submit(Request("numbers", given)).result(30).outputs["N"]
     assert [int(np.asarray(one)[0]) for one in found] == list(range(5 * ROOM))  # type: ignore[union-attr] a list
+
+
+@pytest.mark.slow
+def test_responses_are_read_while_their_model_executes(tmp_path: Path) -> None:
+    count, version = 3 * ROOM, tmp_path / "models/m/1"
+    version.mkdir(parents=True)
+    gate = tmp_path / "go"
+    os.mkfifo(gate)
+    source = SENDS_ALL.replace("GATE", str(gate))
+    (version / "model.py").write_text(source)
+    kind = 'backend: "python"\nmodel_transaction_policy { decoupled: true }\n'
+    (version.parent / "config.pbtxt").write_text(kind + TENSORS.partition("max_batch_size")[0])
+    heard: SimpleQueue[tuple[Any, Any]] = SimpleQueue()  # Any: of a package without types
+
+    def hear(result: Any, error: Any) -> None:
+        heard.put((result, error))
+
+    with following(tmp_path / "models") as (_, _, grpc), InferenceServerClient(grpc) as client:
+        client.start_stream(hear)
+        for fails in (0, 1):
+            given = InferInput("X", [2], "FP32")
+            given.set_data_from_numpy(np.array([count, fails], np.float32))
+            client.async_stream_infer("m", [given], enable_empty_final_response=True)
+            found = [heard.get(timeout=30)]
+            gate.write_text("on")
+            found += [heard.get(timeout=30) for _ in range(count)]
+            numbers = [int(result.as_numpy("Y")[0]) for result, _ in found[:-1]]
+            assert numbers == list(range(count))
+            assert bool(fails) == ("that is all" in str(found[-1][1]))
+        client.stop_stream()
 
 
 @pytest.mark.slow
