@@ -93,6 +93,13 @@ def test_a_plan_with_engines_keeps_them_and_says_whose_wheel_it_wants(plan: Plan
     assert any("wheel of onnxruntime-gpu for Python 3.12" in note for note in made.notes)
 
 
+def test_kernels_that_are_built_at_the_first_start_are_kept(plan: Plan) -> None:
+    files = bundle(with_models(plan, device="gpu:0", backend="kernel")).files
+    assert b'"--engines", "/var/cache/headrace/engines"' in files["Containerfile"]
+    assert b'engines="/var/cache/headrace/engines"' in files["first_start.py"]
+    assert b"TensorRT builds its engines" not in files["README.md"]
+
+
 def test_engines_are_refused_where_the_python_beside_the_boards_cannot_import_tensorrt(
     plan: Plan,
 ) -> None:

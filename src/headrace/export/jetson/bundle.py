@@ -53,6 +53,7 @@ def make(subject: Subject) -> Export:
         "version": VERSION,
         "gpu": gpu,
         "engines": engines,
+        "keeps": bool(engines) or any(one.backend == "kernel" for one in plan.segments),
         "others": others,
     }
     contents = {file: _filled(f"{file}.j2", words) for file in _TEMPLATES}
