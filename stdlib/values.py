@@ -72,9 +72,7 @@ def same_dtype(*values: "Item | Literal") -> tuple[Array, ...]:
         arrays = tuple(array(value) for value in values)
         number = next((a.dtype for a in arrays if a.dtype.kind == "f"), arrays[0].dtype)
         return tuple(_of_dtype(one, number) for one in arrays)
-    return tuple(
-        [np.asarray(v) if isinstance(v, _ARRAYS) else _of_dtype(v, dtype) for v in values]
-    )
+    return tuple([np.asarray(v) if isinstance(v, _ARRAYS) else _of_dtype(v, dtype) for v in values])
 
 
 def integers(value: "Item | Literal") -> tuple[int, ...]:
