@@ -129,11 +129,6 @@ def crossings_of(region: Region) -> Iterable[tuple[str, str]]:
             yield node.kind.origin, node.kind.device
 
 
-def copies_of(region: Region) -> Iterable[str]:
-    """Yield the device that each copy goes to, those of inner regions included."""
-    return (device for _, device in crossings_of(region))
-
-
 def _segments(region: Region) -> set[tuple[Kind, str]]:
     """Return the models and functions that are called, each once."""
     return {(node.kind, node.stage) for node in walk(region) if calls_out(node)}

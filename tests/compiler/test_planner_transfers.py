@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.compiler.explain import copies_of
+from headrace.compiler.explain import crossings_of
 from headrace.compiler.graph import Graph, ModelCall, Settings, StageSettings, Transfer, Value
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.passes.place_transfers import PASS
@@ -22,7 +22,7 @@ def place(graph: Graph) -> Graph:
 
 
 def copies(graph: Graph) -> list[str]:
-    return list(copies_of(place(graph).body))
+    return [device for _, device in crossings_of(place(graph).body)]
 
 
 def test_a_pipeline_on_the_cpu_needs_no_copy(make: GraphMaker) -> None:
