@@ -5,7 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from headrace.compiler.explain import crossings_of
-from headrace.compiler.graph import Graph, ModelCall, Settings, StageSettings, Transfer, Value
+from headrace.compiler.graph import (
+    Graph,
+    ModelCall,
+    Region,
+    Settings,
+    StageSettings,
+    Transfer,
+    Value,
+)
 from headrace.compiler.graph_pass import PassContext
 from headrace.compiler.passes.place_transfers import PASS
 from headrace.dsl.types import DType, ListType, TensorType
@@ -17,12 +25,16 @@ STRING = TensorType(DType.STRING)
 ON_SIM = Settings(device="sim")
 
 
+def copied_to(region: Region) -> list[str]:
+    return [device for _, device in crossings_of(region)]
+
+
 def place(graph: Graph) -> Graph:
     return PASS.run(graph, PassContext()).graph
 
 
 def copies(graph: Graph) -> list[str]:
-    return [device for _, device in crossings_of(place(graph).body)]
+    return copied_to(place(graph).body)
 
 
 def test_a_pipeline_on_the_cpu_needs_no_copy(make: GraphMaker) -> None:
@@ -99,7 +111,7 @@ def test_a_value_read_in_an_arm_and_after_it_is_copied_once_before_both(make: Gr
     z = make.model("b", x, type=F32)
     placed = place(make.graph(y, z, settings=ON_SIM))
     assert placed.body.nodes[0].kind == Transfer("sim")
-    assert list(copies_of(placed.body)).count("sim") == 1
+    assert copied_to(placed.body).count("sim") == 1
 
 
 def test_a_value_from_around_a_loop_is_copied_once_for_all_items(make: GraphMaker) -> None:
@@ -109,7 +121,7 @@ def test_a_value_from_around_a_loop_is_copied_once_for_all_items(make: GraphMake
     copy, loop = placed.body.nodes
     assert copy.kind == Transfer("sim")
     assert copy.inputs == (placed.body.params[0],)
-    assert list(copies_of(loop.regions[0])) == ["sim", "cpu"]
+    assert copied_to(loop.regions[0]) == ["sim", "cpu"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +145,7 @@ def test_what_a_loop_carries_stays_where_it_is_read_and_made(
 
     y = make.loop(make.param("x", F32), body, F32)
     placed = place(make.graph(make.model("b", y, type=F32), settings=ON_SIM))
-    assert list(copies_of(placed.body)) == copied
+    assert copied_to(placed.body) == copied
     assert PASS.run(placed, PassContext()).graph is placed
 
 
@@ -178,9 +190,9 @@ def test_where_arms_differ_what_follows_decides(make: GraphMaker) -> None:
     (y,) = make.branch(c, lambda: [make.op("core.f", x, type=F32)], lambda: [m], F32)
     graph = make.graph(make.model("n", y, type=F32), settings=ON_SIM)
     placed = place(graph)
-    assert list(copies_of(placed.body)) == ["sim", "sim", "cpu"]
+    assert copied_to(placed.body) == ["sim", "sim", "cpu"]
     (branch,) = (node for node in placed.body.nodes if node.regions)
-    assert list(copies_of(branch.regions[0])) == ["sim"]
+    assert copied_to(branch.regions[0]) == ["sim"]
 
 
 def test_a_condition_made_on_a_device_is_brought_to_the_cpu(make: GraphMaker) -> None:
@@ -241,4 +253,4 @@ def test_each_arm_that_reads_a_value_copies_it_itself(make: GraphMaker, arms: in
     (y,) = make.match(s, [("a",), ("b",)], [arm(0), arm(1), arm(2)], F32)
     placed = place(make.graph(y, settings=ON_SIM))
     (node,) = (n for n in placed.body.nodes if n.regions)
-    assert [list(copies_of(r)).count("sim") for r in node.regions] == [1] * arms + [0] * (3 - arms)
+    assert [copied_to(r).count("sim") for r in node.regions] == [1] * arms + [0] * (3 - arms)
