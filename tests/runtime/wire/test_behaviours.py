@@ -109,11 +109,12 @@ def test_b04_bad_dimensions_name_the_input_and_the_next_request_works(
     assert way.ask("free", x=rows(4.0)[:, None])["y"].tolist() == [[4.0]]
 
 
-def test_b05_who_lies_about_its_bytes_disturbs_nobody_in_its_batch(way: Way, asked: Server) -> None:
+def test_b05_who_lies_about_its_bytes_disturbs_nobody_in_its_batch(asked: Server) -> None:
     """Beside eight clients which tell the truth, eight do not: all at once, again and again."""
     draw = np.random.default_rng(0)
     given = [draw.standard_normal((1, 16)).astype(F32) for _ in range(8)]
-    alone = [way.ask("wide", x=one)["y"].tobytes() for one in given]
+    with Way(asked, WAYS[0]) as way:
+        alone = [way.ask("wide", x=one)["y"].tobytes() for one in given]
 
     def ask(number: int) -> None:
         with Way(asked, WAYS[number % 3]) as own:
