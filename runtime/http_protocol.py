@@ -47,6 +47,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _reading = False  # whether what has come is being parsed
     _head = 0  # bytes of a head that is not complete
     _in_body = False  # whether the head is complete and the rest is not
+    _ended = False  # whether a message ended in what is being parsed
     _bare = 0  # bytes since there was any of a body: what is behind it is kept, too
     _body = 0  # bytes of a body that came since it was looked at
     _unread = 0  # bytes that wait for the caller to read, when that was looked at
@@ -87,7 +88,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _hear(self, data: bytes) -> None:
         """Parse what has come, and see how long the rest may take."""
         self._bare += len(data)
-        self._data = data
+        self._data, self._ended = data, False
         super().data_received(data)
         cycle = self.cycle  # None before the first request, which uvicorn's types do not say
         if self.transport.is_closing():
@@ -98,6 +99,10 @@ class LimitedProtocol(HttpToolsProtocol):
                 self.give_up()
             elif self._waiting is None:
                 self._wait_for_body()
+        elif self._ended and cycle.response_complete:  # a body that was answered before it came
+            self._wait_no_more()
+            self.silent[self] = None
+            self._waiting = self.loop.call_later(self.limits.idle, self.give_up)
         elif not cycle or cycle.response_complete or "method" not in self.scope:
             self._head += len(data)
             if self._head > _LONGEST_HEAD:
@@ -166,7 +171,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self._in_body:  # nor is there a head: it is to be heard again
             return
         self._wait_no_more()
-        self._in_body = False
+        self._in_body, self._ended = False, True
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

@@ -5,6 +5,8 @@ import json
 import socket
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
@@ -256,6 +258,23 @@ def test_b29_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(star
             answer = http.post("/v2/models/echo_f32/infer", content=content)
             assert answer.status_code == 413
         assert_serves(http)
+
+
+def test_b29_what_comes_of_a_body_after_its_refusal_is_no_head(start: Start) -> None:
+    server = start(limits=Limits(body=100_000))
+    first, rest = bytes(100_001), bytes(250_000)  # the rest is more than a head may have
+    path = "/v2/models/echo_f32/infer"
+    with closing(HTTPConnection(server.addresses.http or "")) as http:
+        for _ in range(5):
+            http.putrequest("POST", path)
+            http.putheader("content-length", str(len(first + rest)))
+            http.endheaders(first)
+            refused = http.getresponse()
+            assert refused.status == 413
+            refused.read()
+            http.send(rest)
+        http.request("POST", path, json.dumps(numbers([0.25], [1])))
+        assert http.getresponse().status == 200
 
 
 def test_b29_many_inputs_whose_sum_is_over_the_limit_are_413(start: Start) -> None:
