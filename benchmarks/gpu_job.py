@@ -191,7 +191,7 @@ def memcpys(run: Callable[[], object], job: Job) -> tuple[int, int, int] | None:
     with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
         run()
         torch.cuda.synchronize()
-    names = [str(event.name) for event in seen.events()]
+    names = [str(event.name) for event in seen.events() or ()]
     ways = ("HtoD", "DtoH", "DtoD")
     inward, outward, within = (
         sum(name.startswith("Memcpy") and way in name for name in names) for way in ways

@@ -6,9 +6,11 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
-from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert import schema_py_generated
 
 from headrace.dsl.types import DType
+
+schema: Any = schema_py_generated  # Any: its types are those it gives, and it takes others
 
 _KINDS = {
     DType.BOOL: "BOOL", DType.I8: "INT8", DType.I16: "INT16", DType.I32: "INT32",
