@@ -87,7 +87,9 @@ libc.malloc_info(0, ctypes.c_void_p.in_dll(libc, "stdout"))
 """
 
 
-@pytest.mark.parametrize(("said", "heaps"), [({}, max(2, len(os.sched_getaffinity(0)))), (SAID, 5)])
+@pytest.mark.parametrize(
+    ("said", "heaps"), [({}, max(1, len(os.sched_getaffinity(0)) // 2)), (SAID, 5)]
+)
 def test_threads_of_a_server_share_heaps(said: dict[str, str], heaps: int) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", THREADS],
