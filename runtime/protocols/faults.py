@@ -16,6 +16,7 @@ FAULT: Final = "headrace-fault"
 """The name of the header, the trailer and the parameter."""
 
 _LONGEST = 200  # characters of a source line
+_LONGEST_WAIT = 86400.0  # seconds; who is told of more is told of none
 
 
 def write_fault(fault: Fault) -> str:
@@ -61,7 +62,7 @@ def read_fault(code: Code, text: str, told: str | None, request_id: str = "") ->
             stage=found.get("stage"),
             item=tuple(found.get("item", ())),
             place=None if place is None else Place(*place),
-            retry_after=found.get("retry_after"),
+            retry_after=_wait(found.get("retry_after")),
         )
         mark = f"[request id: {shown(request_id)}] " if request_id else ""
         message = text.removeprefix(mark).removeprefix(str(where))
@@ -71,3 +72,15 @@ def read_fault(code: Code, text: str, told: str | None, request_id: str = "") ->
         return Told(where, found.get("untouched", False))
     except (ValueError, TypeError, AttributeError):
         return Told(Fault(code, text), False)
+
+
+def read_wait(text: str | None) -> float | None:
+    """Return for how many seconds a server asks to stay away; None where it does not, or names a
+    date, or no number that makes sense."""
+    return _wait(int(text)) if text and text.isdecimal() and len(text) < 10 else None
+
+
+def _wait(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < _LONGEST_WAIT else None

@@ -4,8 +4,9 @@ The border of a pipeline is the same on both sides: a client checks its inputs a
 turns them to tensors as a server does its results, and reads results as a server reads inputs.
 """
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -53,22 +54,52 @@ class Remote:
         )
         return tensors, columns[0].count if columns else 1
 
-    def results(self, tensors: list[Given[bytes]], rows: int) -> dict[str, Item]:
+    def results(
+        self, tensors: list[Given[bytes]], rows: int, wanted: Sequence[str]
+    ) -> dict[str, Item]:
         """Turn the tensors of an answer to results, in the order of the signature; what is optional
-        and absent is None, for each of the `rows` that were asked for."""
+        and absent is None, for each of the `rows` that were asked for.
+
+        Raises Fault UNSUPPORTED where it is no answer of this pipeline, or lacks of what is wanted.
+        """
         try:
             items = read_inputs(self._answer, tensors, read_raw, sys.maxsize)
         except RequestError as error:
-            raise Fault(
-                Code.UNSUPPORTED, f"the answer is none of `{self.model.name}`: {error.message}"
-            ) from None
+            raise self._unlike(_of_outputs(error.message)) from None
+        for name in wanted:
+            form = self._answer.inputs[name]
+            if name not in items and not form.optional:
+                raise self._unlike(f"it has no output `{name}`")
         many = self.pipeline.batch is not None
+        for name, item in items.items():
+            if isinstance(item, np.ndarray):
+                self._check_sizes(self._answer.inputs[name], item.shape, rows)
         columns = {name: _column(item, many) for name, item in items.items()}
         absent = cast("Item", [None] * rows) if many else None
         return {
             name: presenter.present(columns[name]) if name in columns else absent
             for name, presenter in self._presenters.items()
         }
+
+    def _check_sizes(self, form: Form, shape: tuple[int, ...], rows: int) -> None:
+        """Hold a tensor to the sizes that its type names, and to the rows that were asked for."""
+        dims = form.dims if form.kind is Kind.TENSOR else ()
+        wants = (rows, *dims) if form.batched else dims
+        if any(size not in (have, -1) for size, have in zip(wants, shape, strict=False)):
+            raise self._unlike(f"output `{form.name}` is {list(wants)}, and came as {list(shape)}")
+
+    def _unlike(self, why: str) -> Fault:
+        message = f"the answer is none of `{self.model.name}`: {why}"
+        return Fault(Code.UNSUPPORTED, message)
+
+
+def _of_outputs(message: str) -> str:
+    """Return what is said of inputs as said of outputs, which are read as they are."""
+    return re.sub(r"^(there is no )?input |(?<=; the )inputs are", _as_output, message)
+
+
+def _as_output(found: re.Match[str]) -> str:
+    return found[0].replace("input", "output")
 
 
 def _whole(column: Rows, form: Form) -> Item:

@@ -22,6 +22,7 @@ from .wire import Asked, Cancellation, Failed, Model, cancelled, late, lost, unr
 
 _SERVICE = "/inference.GRPCInferenceService"
 _TOO_LARGE = 8  # RESOURCE_EXHAUSTED
+_NO_MESSAGE = "Exception deserializing response!"  # as grpcio says it
 _CODES = {status.value: code for code, status in STATUS.items()} | {
     STATUS[Code.UNAVAILABLE].value: Code.UNAVAILABLE,
     STATUS[Code.FAILED].value: Code.FAILED,
@@ -131,6 +132,11 @@ class GrpcWire:
 
     def _failed(self, error: Any, request_id: str) -> Failed:  # Any: as grpcio's stubs
         """Return what a status means, told by a server or made of here."""
+        if error.details() == _NO_MESSAGE:
+            message = (
+                f"{self.address} speaks another protocol, or is broken: its answer is no message"
+            )
+            return Failed(Fault(Code.UNSUPPORTED, message))
         trailers = dict(error.trailing_metadata() or ())
         number: int = error.code().value[0]
         code, text = _CODES.get(number, Code.FAILED), error.details() or str(number)

@@ -4,17 +4,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPResponse
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-from ..runtime.protocols.faults import FAULT, read_fault
+from ..runtime.protocols.faults import FAULT, read_fault, read_wait
 from ..runtime.protocols.inputs import Given
 from ..runtime.protocols.raw import write_raw
 from ..runtime.request import Code, Fault
 from .address import Address
 from .connections import Connections
 from .exchange import Exchange
-from .wire import Asked, Cancellation, Failed, Model, late, unreached
+from .wire import Asked, Cancellation, Failed, Model, late, reading, unreached
 
 _LENGTH = "Inference-Header-Content-Length"
 _PARTS = "multipart/mixed"
@@ -28,6 +28,8 @@ _CODES = {
     501: Code.UNSUPPORTED,
     503: Code.UNAVAILABLE,
 }
+Kind = TypeVar("Kind")
+
 _GRACE = 0.1
 """Seconds beyond a request's time in which the server may tell what became of it."""
 
@@ -43,11 +45,14 @@ class HttpWire:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def config(self, model: Model, timeout: float | None) -> Mapping[str, Any]:  # Any: JSON
-        return {"name": model.name, **self._ask("GET", f"{_path(model)}/config", timeout)}
+        answer = self._ask("GET", f"{_path(model)}/config", timeout)
+        with reading(self.address, "the configuration"):
+            return {**_as(dict, answer), "name": model.name}
 
     def names(self, timeout: float | None) -> Sequence[str]:
         answer = self._ask("POST", "/v2/repository/index", timeout, b'{"ready": true}')
-        return list(dict.fromkeys(one["name"] for one in answer))
+        with reading(self.address, "the index of models"):
+            return list(dict.fromkeys(_as(str, one["name"]) for one in _as(list, answer)))
 
     def infer(
         self, asked: Asked, timeout: float | None, cancellation: Cancellation | None
@@ -58,7 +63,7 @@ class HttpWire:
         response = exchange.response
         content = exchange.read()
         exchange.end()
-        return _tensors(*_read(response, content, asked.id))
+        return self._tensors(response, content, asked.id)
 
     def stream(
         self, asked: Asked, timeout: float | None, cancellation: Cancellation
@@ -71,16 +76,20 @@ class HttpWire:
         if response.status != 200 or _PARTS not in (response.getheader("Content-Type") or ""):
             content = exchange.read()
             exchange.end()
-            yield _tensors(*_read(response, content, asked.id))
+            yield self._tensors(response, content, asked.id)
             return
         try:
             while (part := exchange.part()) is not None:
                 said, content = part
-                if (told := said.get(FAULT)) is not None:
-                    text = str(json.loads(content)["error"])
+                told = said.get(FAULT)
+                with reading(self.address, "a part of the stream"):
+                    length = int(said.get(_LENGTH, len(content)))
+                    answer = json.loads(content[:length])
+                    tensors = [] if told is not None else _tensors(answer, content[length:])
+                    text = "" if told is None else str(answer["error"])
+                if told is not None:
                     raise Failed(*read_fault(Code.FAILED, text, told, asked.id))
-                length = int(said.get(_LENGTH, len(content)))
-                yield _tensors(json.loads(content[:length]), content[length:])
+                yield tensors
         finally:
             exchange.end()
 
@@ -93,7 +102,34 @@ class HttpWire:
         exchange = self._begin(verb, path, body, {}, timeout, None)
         content = exchange.read()
         exchange.end()
-        return _read(exchange.response, content, "")[0]
+        return self._read(exchange.response, content, "")[0]
+
+    def _tensors(
+        self, response: HTTPResponse, content: bytes, request_id: str
+    ) -> list[Given[bytes]]:
+        answer, rest = self._read(response, content, request_id)
+        with reading(self.address, "the answer"):
+            return _tensors(answer, rest)
+
+    def _read(
+        self, response: HTTPResponse, content: bytes, request_id: str
+    ) -> tuple[Any, bytes]:  # Any: JSON
+        """Return the JSON of an answer and what is behind it; raises what it tells of."""
+        code = _CODES.get(response.status, Code.FAILED)
+        try:
+            length = int(response.getheader(_LENGTH) or len(content))
+            answer = json.loads(content[:length])
+            if response.status == 200:
+                return answer, content[length:]
+            text = _as(str, answer["error"])
+        except (ValueError, LookupError, TypeError, RecursionError):
+            status = f"HTTP {response.status} {response.reason}"
+            said = f"{self.address} answered {status}, and no JSON of this protocol"
+            raise Failed(Fault(code, said)) from None
+        told, untouched = read_fault(code, text, response.getheader(FAULT), request_id)
+        if told.retry_after is None:
+            told.retry_after = read_wait(response.getheader("Retry-After"))
+        raise Failed(told, untouched)
 
     def _begin(
         self,
@@ -153,33 +189,22 @@ def _body(asked: Asked, timeout: float | None) -> tuple[bytes, dict[str, str]]:
 
 def _tensors(answer: Any, rest: bytes) -> list[Given[bytes]]:  # Any: JSON
     given: list[Given[bytes]] = []
-    for output in answer["outputs"]:
+    for output in _as(list, answer["outputs"]):
         size = output.get("parameters", {}).get("binary_data_size")
         if size is None:
             fault = Fault(Code.UNSUPPORTED, "the server did not answer with binary tensors")
             raise Failed(fault)
-        given.append((output["name"], output["datatype"], tuple(output["shape"]), rest[:size]))
+        if not 0 <= _as(int, size) <= len(rest):
+            raise ValueError(f"an output of {size} bytes, of which {len(rest)} came")
+        name, datatype = _as(str, output["name"]), _as(str, output["datatype"])
+        shape = tuple(_as(int, one) for one in output["shape"])
+        given.append((name, datatype, shape, rest[:size]))
         rest = rest[size:]
     return given
 
 
-def _read(response: HTTPResponse, content: bytes, request_id: str) -> tuple[Any, bytes]:
-    """Return the JSON of an answer (Any) and what is behind it; raises what it tells of."""
-    length = int(response.getheader(_LENGTH) or len(content))
-    code = _CODES.get(response.status, Code.FAILED)
-    try:
-        answer = json.loads(content[:length])
-        if response.status == 200:
-            return answer, content[length:]
-        text = str(answer["error"])
-    except (ValueError, KeyError, TypeError):
-        said = f"HTTP {response.status} {response.reason}, and no answer in JSON"
-        raise Failed(Fault(code, said)) from None
-    told, untouched = read_fault(code, text, response.getheader(FAULT), request_id)
-    if told.retry_after is None:
-        told.retry_after = _seconds(response.getheader("Retry-After"))
-    raise Failed(told, untouched)
-
-
-def _seconds(value: str | None) -> float | None:
-    return float(value) if value is not None and value.isdigit() else None
+def _as(kind: type[Kind], value: object) -> Kind:
+    """Return a part of an answer; TypeError where it is something else."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{value!r:.50}, which is no {kind.__name__}")
+    return value

@@ -28,7 +28,7 @@ from .known import Known
 from .retry import Budget, Timing
 from .sequence import RemoteSequence
 from .threads import Threads
-from .wire import Asked, Cancellation, Failed, Model, Wire
+from .wire import Asked, Cancellation, Failed, Model, Wire, reading
 
 Result = TypeVar("Result")
 
@@ -184,7 +184,7 @@ class RemotePipeline:
                 call.due,
                 cancellation,
             )
-            return known.record(call.wanted, known.remote.results(tensors, call.rows))
+            return known.answer(call.wanted, tensors, call.rows)
 
     def records(self, call: Call, cancellation: Cancellation) -> Iterator[Record]:
         """Return the records of a stream, which begins when the first is asked for."""
@@ -198,9 +198,9 @@ class RemotePipeline:
                 )
                 if first is None:
                     return
-                yield known.record(call.wanted, known.remote.results(first, call.rows))
+                yield known.answer(call.wanted, first, call.rows)
                 for tensors in rest:
-                    yield known.record(call.wanted, known.remote.results(tensors, call.rows))
+                    yield known.answer(call.wanted, tensors, call.rows)
         except Failed as failed:
             raise failed.fault from None
         finally:
@@ -220,7 +220,8 @@ class RemotePipeline:
         link = self._link
         due = None if link.timeout is None else link.timing.now() + link.timeout
         config = self._attempted(lambda left: link.wire.config(self._model, left), due, None)
-        return Known(self.__name__, config)
+        with reading(self.address, f"the configuration of `{self.__name__}`"):
+            return Known(self.__name__, config)
 
     def _attempted(
         self,

@@ -1,7 +1,8 @@
 """The seam between a client's pipelines and what carries their requests."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -9,6 +10,8 @@ from ..runtime.protocols.inputs import Given
 from ..runtime.protocols.parameters import Parameters
 from ..runtime.protocols.results import WireTensor
 from ..runtime.request import Code, Fault
+
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Model(NamedTuple):
@@ -90,6 +93,18 @@ class Wire(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@contextmanager
+def reading(address: str, what: str) -> Generator[None]:
+    """Read what a server has said, which may be anything: what does not fit is no bug of ours but
+    its, and a Fault that says so."""
+    try:
+        yield
+    except _MISFITS as error:
+        said = f"{what} cannot be read: {type(error).__name__}: {error}"
+        message = f"{address} speaks another protocol, or is broken: {said}"
+        raise Fault(Code.UNSUPPORTED, message) from error
 
 
 def lost(address: str, why: object) -> Failed:
