@@ -1,4 +1,7 @@
-"""Certificates and keys: read from files, tried at once, and as HTTP wants them."""
+"""Certificates and keys: read from files, tried at once, and as HTTP wants them.
+
+Clients try theirs here too.
+"""
 
 import ssl
 import tempfile
@@ -46,23 +49,36 @@ def _context() -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, certificate: Path, key: Path, authority: Path | None) -> None:
+    load_pair(context, certificate, key)
+    if authority is not None:
+        load_authority(context, authority)
+        context.verify_mode = ssl.CERT_REQUIRED
+
+
+def load_pair(context: ssl.SSLContext, certificate: str | Path, key: str | Path) -> None:
+    """Show a certificate from now on; raises OSError, and ValueError with the names of the files
+    where they are no pair."""
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ValueError(f"`{key}` is not the key of the certificate `{certificate}`") from None
-        raise ValueError(f"`{certificate}` or `{key}` is no PEM: {_reason(error)}") from None
-    if authority is None:
-        return
+        names = f"`{certificate}`" if key == certificate else f"`{certificate}` or `{key}`"
+        raise ValueError(f"{names} is no PEM: {_reason(error)}") from None
+
+
+def load_authority(context: ssl.SSLContext, authority: str | Path) -> None:
+    """Trust who signed; raises OSError, and ValueError with the name of the file."""
     try:
         context.load_verify_locations(authority)
     except ssl.SSLError as error:
         raise ValueError(f"`{authority}` is no PEM: {_reason(error)}") from None
-    context.verify_mode = ssl.CERT_REQUIRED
 
 
 def _reason(error: ssl.SSLError) -> str:
-    return (error.reason or str(error)).lower().replace("_", " ")
+    # OpenSSL does not always say whether it is the one or the other
+    told = getattr(error, "reason", None) or "it has no certificate, or no key"
+    return told.lower().replace("_", " ")
 
 
 def _no_password() -> str:

@@ -110,10 +110,35 @@ def test_a_server_that_is_not_there_is_unavailable(scheme: str) -> None:
     assert error.value.code is Code.UNAVAILABLE
 
 
-@pytest.mark.parametrize("address", ["two", "ftp://x", "grpc://", "127.0.0.1:8000"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "two",
+        "ftp://x",
+        "grpc://",
+        "127.0.0.1:8000",
+        "grpc://a user:1",
+        "grpc://user:secret@h:1",
+        "http://h:1?x=1",
+        "http://h:1#x",
+    ],
+)
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="no address"):
         Client(address)
+
+
+@pytest.mark.parametrize("address", ["grpc://h", "grpc://h:0", "http://h:0"])
+def test_an_address_without_a_port_is_told_which_there_are(address: str) -> None:
+    with pytest.raises(ValueError, match="no port: headrace serves gRPC on 8001"):
+        Client(address)
+
+
+def test_a_name_that_nobody_knows_is_told_with_those_that_may_be_meant(client: Client) -> None:
+    with pytest.raises(Fault, match=r"'twoo' is not found. Did you mean `two`\?$"):
+        client.twoo(x0=[1])
+    with pytest.raises(Fault, match="It serves boxes, echo_bf16,"):
+        client.nothing_like_it(x=1)
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,55 @@ def test_who_speaks_no_tls_is_not_answered(plain: Server) -> None:
         channel.unary_unary(LIVE)(b"", timeout=60)
 
 
+@pytest.mark.parametrize("scheme", ["grpcs", "https"])
+def test_our_client_says_why_it_trusts_nobody_and_what_can_be_done(
+    plain: Server, elsewhere: Server, papers: Papers, scheme: str
+) -> None:
+    """A failed handshake is no request that is lost."""
+
+    def told(server: Server, tls: ClientTls | None, name: str = scheme) -> str:
+        at = server.addresses.grpc if "grpc" in name else server.addresses.http
+        with (
+            Client(f"{name}://{at}", 60, tls=tls, retries=NEVER) as client,
+            pytest.raises(Fault) as error,
+        ):
+            client.pipelines()
+        assert error.value.code is Code.UNAVAILABLE
+        return error.value.message
+
+    authority = ClientTls(papers.authority)
+    assert "name who has, with `Tls(authority)`" in told(plain, None)
+    assert "is of another name" in told(elsewhere, authority)
+    if scheme == "grpcs":
+        assert "write grpcs://" in told(plain, None, "grpc")
+
+
+def test_our_client_names_the_file_that_is_wrong(papers: Papers, tmp_path: Path) -> None:
+    """grpcio ends the whole process where a certificate comes without its key."""
+    own, key = papers.client.certificate, papers.server.key
+    for tls, named in (
+        (ClientTls(key), f"`{key}` is no PEM"),
+        (ClientTls(papers.authority, own), f"`{own}` is no PEM"),
+        (ClientTls(papers.authority, own, key), "is not the key of the certificate"),
+    ):
+        for address in ("grpcs://127.0.0.1:1", "https://127.0.0.1:1"):
+            with pytest.raises(ValueError, match=named):
+                Client(address, tls=tls)
+    for address in ("grpcs://127.0.0.1:1", "https://127.0.0.1:1"):
+        with pytest.raises(FileNotFoundError, match=r"nobody\.pem"):
+            Client(address, tls=ClientTls(tmp_path / "nobody.pem"))
+    with pytest.raises(ValueError, match="without its certificate"):
+        ClientTls(papers.authority, key=key)
+
+
+def test_a_key_may_lie_with_its_certificate(mutual: Server, papers: Papers, tmp_path: Path) -> None:
+    both = tmp_path / "both.pem"
+    both.write_bytes(papers.client.certificate.read_bytes() + papers.client.key.read_bytes())
+    for address in (f"grpcs://{mutual.addresses.grpc}", f"https://{mutual.addresses.http}"):
+        with Client(address, 60, tls=ClientTls(papers.authority, both), retries=NEVER) as client:
+            assert "two" in client.pipelines()
+
+
 def test_old_versions_are_not_spoken(plain: Server, papers: Papers) -> None:
     context = ssl.create_default_context(cafile=str(papers.authority))
     context.set_ciphers("ALL:@SECLEVEL=0")

@@ -1,36 +1,54 @@
 """Where a server is, and how a client shows itself to it."""
 
+import re
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-_PORTS: Final = {"grpc": None, "grpcs": None, "http": 80, "https": 443}
+from ..runtime.tls import load_authority, load_pair
+
+_PORTS: Final = {"grpc": None, "grpcs": 443, "http": 80, "https": 443}
+_HOST: Final = re.compile(r"[^\s\x00-\x20\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
     """Paths of PEM files: of whom to trust (None: whom this machine trusts), and of the client's
-    own certificate and its key, where the server asks for one."""
+    own certificate and its key, where the server asks for one. Without a `key` it is in the file of
+    the certificate."""
 
     authority: str | Path | None = None
     certificate: str | Path | None = None
     key: str | Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.key is not None and self.certificate is None:
+            raise ValueError(f"the key `{self.key}` came without its certificate")
+
     def read(self) -> tuple[bytes | None, bytes | None, bytes | None]:
         """Return the contents of the authority, the key and the certificate."""
-        paths = (self.authority, self.key, self.certificate)
+        self.context()  # grpcio ends the whole process where a key is missing
+        paths = (self.authority, self.key or self.certificate, self.certificate)
         authority, key, certificate = (
             None if one is None else Path(one).read_bytes() for one in paths
         )
         return authority, key, certificate
 
     def context(self) -> ssl.SSLContext:
-        """Return what HTTPS connections are made with."""
-        context = ssl.create_default_context(cafile=self.authority)
+        """Return what HTTPS connections are made with; raises OSError, and ValueError with the name
+        of the file that is wrong."""
+        for path in (self.authority, self.certificate, self.key):
+            if path is not None:
+                Path(path).open("rb").close()  # its error names the file, as those of `ssl` do not
+        if self.authority is None:
+            context = ssl.create_default_context()
+        else:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            load_authority(context, self.authority)
         if self.certificate is not None:
-            context.load_cert_chain(self.certificate, self.key)
+            load_pair(context, self.certificate, self.key or self.certificate)
         return context
 
 
@@ -40,7 +58,7 @@ class Address:
 
     scheme: str
     host: str
-    port: int | None
+    port: int
     prefix: str
     tls: Tls | None
     token: str | None
@@ -48,7 +66,7 @@ class Address:
     @property
     def host_and_port(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port is None else f"{host}:{self.port}"
+        return f"{host}:{self.port}"
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host_and_port}{self.prefix}"
@@ -67,6 +85,13 @@ def read_address(text: str, tls: Tls | None, token: str | None) -> Address:
             "https:// for TLS"
         )
     secure = url.scheme.endswith("s")
+    if url.username is not None or url.query or url.fragment or not _HOST.fullmatch(host):
+        raise ValueError(
+            f"{text!r} is no address: there is a host, a port and, over HTTP, a path, and no more"
+        )
+    port = _PORTS[url.scheme] if port is None else port
+    if not port:
+        raise ValueError(f"{text!r} has no port: headrace serves gRPC on 8001, HTTP on 8000")
     if tls is not None and not secure:
         raise ValueError(f"{text!r} is without TLS; write {url.scheme}s://")
     if secure and tls is None:
@@ -74,4 +99,4 @@ def read_address(text: str, tls: Tls | None, token: str | None) -> Address:
     prefix = url.path.rstrip("/")
     if prefix and url.scheme.startswith("grpc"):
         raise ValueError(f"{text!r} has a path, which gRPC has no place for")
-    return Address(url.scheme, host, port or _PORTS[url.scheme], prefix, tls, token)
+    return Address(url.scheme, host, port, prefix, tls, token)

@@ -1,8 +1,9 @@
 """A server, whose pipelines are called as those of an app are."""
 
-from typing import Any
+from typing import Any, Final
 
 from ..asked import request_timeout
+from ..dsl.nearest import nearest
 from ..runtime.record import Record
 from ..runtime.request import Code, Fault, RequestError
 from .address import Address, Tls, read_address
@@ -11,6 +12,8 @@ from .pipeline import Link, RemotePipeline
 from .retry import Budget, Counts, Retries, Timing
 from .threads import Threads
 from .wire import Model, Wire
+
+_LISTED: Final = 20  # names that an error lists
 
 
 class Client:
@@ -67,8 +70,29 @@ class Client:
             raise Fault(Code.UNAVAILABLE, "the client is closed")
         found = self._pipelines.get(name)
         if found is None:
-            found = self._pipelines.setdefault(name, RemotePipeline(self._link, Model(name)))
+            found = self._pipelines.setdefault(name, self._asked(name))
         return found
+
+    def _asked(self, name: str) -> RemotePipeline:
+        """Return a pipeline that was not asked for before; where there is none, the Fault says
+        which may be meant."""
+        try:
+            return RemotePipeline(self._link, Model(name))
+        except Fault as fault:
+            if fault.code is Code.NOT_FOUND:
+                fault.message += self._meant(name)
+            raise
+
+    def _meant(self, name: str) -> str:
+        """Return what to say of a name that the server does not know."""
+        try:
+            names = self.pipelines()
+        except Fault:
+            return ""  # not everybody may list them, and not every server does
+        if (meant := nearest(name, names)) is not None:
+            return f". Did you mean `{meant}`?"
+        more = ", ..." if len(names) > _LISTED else ""
+        return f". It serves {', '.join(names[:_LISTED])}{more}" if names else ". It serves nothing"
 
     def __getattr__(self, name: str) -> RemotePipeline:
         if name.startswith("_"):

@@ -32,6 +32,7 @@ _NOT_CONNECTED = (
     "failed to connect to all addresses",
     "connections to all backends failing",
     "DNS resolution failed",
+    "errors resolving",
 )
 """How grpcio says that a call has found no connection, and so has sent nothing. Other texts are
 taken to mean that it may have."""

@@ -4,13 +4,15 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+from ..runtime.observe.log import printable
 from ..runtime.protocols.inputs import Given
 from ..runtime.protocols.parameters import Parameters
 from ..runtime.protocols.results import WireTensor
 from ..runtime.request import Code, Fault
 
+_LONGEST: Final = 500  # characters that are told of what a library or a server says
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -110,12 +112,45 @@ def reading(address: str, what: str) -> Generator[None]:
 def lost(address: str, why: object) -> Failed:
     """Return the failure of a connection that broke when the request was on its way."""
     message = f"the connection to {address} was lost, and whether the request ran is not known"
-    return Failed(Fault(Code.UNAVAILABLE, f"{message}: {why}"))
+    return Failed(Fault(Code.UNAVAILABLE, f"{message}: {_said(why)}"))
 
 
 def unreached(address: str, why: object) -> Failed:
     """Return the failure of a request that has not left."""
-    return Failed(Fault(Code.UNAVAILABLE, f"{address} cannot be reached: {why}"), True)
+    message = f"{address} cannot be reached: {_said(why)}{_cure(address, str(why))}"
+    return Failed(Fault(Code.UNAVAILABLE, message), True)
+
+
+def _said(why: object) -> str:
+    """Return what is said of a connection; it may hold what the other side has sent."""
+    return printable(str(why)[:_LONGEST])
+
+
+def _cure(address: str, why: str) -> str:
+    """Return what can be done about a connection that cannot be made; "" where nothing is known."""
+    secure = address.startswith(("grpcs:", "https:"))
+    for said, cure in _CURES_WITH_TLS if secure else _CURES_WITHOUT:
+        if said in why:
+            return f". {cure}"
+    return ""
+
+
+_CURES_WITH_TLS: Final = (
+    ("certificate has expired", "Its certificate has expired"),
+    ("not valid for", "Its certificate is of another name: ask it by that one"),
+    ("Hostname Verification", "Its certificate is of another name: ask it by that one"),
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "Nobody who is trusted has signed its certificate: name who has, with `Tls(authority)`",
+    ),
+    ("WRONG_VERSION_NUMBER", "It speaks no TLS there: write grpc:// or http://"),
+    ("Socket closed", "It may want a certificate: show one, with `Tls(..., certificate, key)`"),
+)
+_CURES_WITHOUT: Final = (
+    ("http1.x server", "That is a port of HTTP: take the one of gRPC, or write http://"),
+    ("Socket closed", "It may speak TLS alone: write grpcs://"),
+)
+"""What libraries say of connections, and what it means; the first that fits counts."""
 
 
 def late(address: str) -> Failed:
