@@ -167,13 +167,19 @@ def test_a_page_is_uploaded_and_its_text_read(window: Browser, server: Server) -
         assert "Day return EUR 19.90" in told.stdout
 
 
-def test_what_the_page_cannot_send_other_clients_can(
+def test_bytes_go_to_a_stream_and_come_back_as_what_they_are(
     window: Browser, server: Server, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_bytes("ü".encode())
     look_at(window, server, STREAM_OF_BYTES, "photo")
+    window.type("#input-photo", str(EXAMPLES / "ocr" / "pages" / "sign.png"))
+    assert run(window).startswith("2 responses in ")
+    shown = "return [...document.querySelectorAll('.events img')].every((one) => one.naturalWidth)"
+    window.until(shown)
+    assert window.run("return document.querySelectorAll('.events img').length") == 2
     window.type("#input-photo", str(tmp_path / "a.txt"))
-    assert "Not sent" in run(window)
+    assert "\nüü\n" in run(window)
+    assert window.complaints() == []
     texts = "return [...document.querySelectorAll('.snippet code')].map((code) => code.textContent)"
     curl, python = window.run(texts)
     for command, said in ((["bash", "-c", curl], '"ü"'), ([sys.executable, "-c", python], "xbc")):

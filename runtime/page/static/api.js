@@ -16,9 +16,6 @@ export class Refused extends Error {
   }
 }
 
-/** This page cannot send what was entered. */
-export class Unsent extends Error {}
-
 /** Return the answer to a request; throws Refused, or TypeError where there is no server. */
 export async function send(path, { body, headers = {}, signal } = {}) {
   const shown = token === "" ? {} : { Authorization: `Bearer ${token}` };
@@ -53,7 +50,7 @@ export async function ask(path, body, signal) {
   return (await send(path, { ...settings, signal })).json();
 }
 
-export const JSON_TYPE = { "Content-Type": "application/json" };
+const JSON_TYPE = { "Content-Type": "application/json" };
 
 /** Return the path of what is asked of a model, of a version if one is given. */
 export function modelPath(name, version, suffix = "") {

@@ -1,7 +1,8 @@
-// A call of a model: answered once, or with an event for each response.
+// A call of a model: answered once, or with a part for each response.
 
-import { JSON_TYPE, Refused, Unsent, modelPath, send } from "./api.js";
-import { decodeResponse, encodeRequest } from "./tensors.js";
+import { Refused, modelPath, send } from "./api.js";
+import { partsOf } from "./parts.js";
+import { decodeAnswer, decodeResponse, encodeRequest } from "./tensors.js";
 
 /** Return the outputs of a model, its version and how long it took. */
 export async function callOnce(target, inputs, parameters, signal) {
@@ -15,38 +16,27 @@ export async function callOnce(target, inputs, parameters, signal) {
   return { ...(await decodeResponse(response)), milliseconds: performance.now() - begin };
 }
 
-/** Yield what a stream emits, each as it comes; throws Refused for what goes wrong amid it. */
+/** Yield the outputs of each response, as it comes; throws Refused for what goes wrong amid them. */
 export async function* callStream(target, inputs, parameters, signal) {
-  const response = await send(modelPath(target.name, target.version, "/generate_stream"), {
-    body: plainBody(inputs, parameters),
-    headers: JSON_TYPE,
+  const { body, headers } = encodeRequest(inputs, parameters);
+  const response = await send(modelPath(target.name, target.version, "/infer"), {
+    body,
+    headers: { ...headers, Accept: "multipart/mixed" },
     signal,
   });
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  try {
-    for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
-      const events = (rest + value).split("\n\n");
-      rest = events.pop();
-      for (const event of events) {
-        const told = JSON.parse(event.replace(/^data: /, ""));
-        if (told.error !== undefined) throw new Refused(500, told.error, null);
-        yield told;
-      }
+  for await (const part of partsOf(response)) {
+    if (part.headers.has("headrace-fault")) {
+      const { error } = JSON.parse(new TextDecoder().decode(part.body));
+      throw new Refused(500, error, null);
     }
-  } finally {
-    await reader.cancel().catch(() => undefined);
+    const length = part.headers.get("inference-header-content-length");
+    yield decodeAnswer(part.body.buffer, length).outputs;
   }
 }
 
-/** Return inputs as plain JSON, each under its own name. */
+/** Return inputs as plain JSON, each under its own name; one of bytes has none. */
 export function plainBody(inputs, parameters) {
-  const members = inputs.map((input) => {
-    if (input.plain === undefined) {
-      throw new Unsent(`this page sends no bytes to a stream, as “${input.name}” is: ask as below`);
-    }
-    return `${JSON.stringify(input.name)}: ${input.plain}`;
-  });
+  const members = inputs.map((input) => `${JSON.stringify(input.name)}: ${input.plain}`);
   if (Object.keys(parameters).length > 0) {
     members.push(`"parameters": ${JSON.stringify(parameters)}`);
   }

@@ -157,8 +157,11 @@ function showPipelines(served, statistics) {
         ? ((is.good - was.good) / (is.now - was.now)) * 1000
         : null;
     say(link.querySelector(".hint"), rate === null ? "" : perSecond(rate));
-    if (name === chosen.name) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (name !== chosen.name) link.removeAttribute("aria-current");
+    else if (!link.hasAttribute("aria-current")) {
+      link.setAttribute("aria-current", "page");
+      list.scrollTop = link.offsetTop - list.clientHeight / 2; // the list alone, not the page
+    }
   }
 }
 

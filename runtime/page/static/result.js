@@ -1,11 +1,13 @@
 // What a call has given: texts and numbers as a table, boxes on the image, tensors folded.
 
 import { draw, make } from "./dom.js";
-import { Unsent, cure } from "./api.js";
+import { cure } from "./api.js";
 import { boxesOf, imageWithBoxes } from "./over_image.js";
 
 const MOST_ROWS = 200,
-  MOST_VALUES = 500;
+  MOST_VALUES = 500,
+  MOST_EVENTS = 1000,
+  MOST_IN_LINE = 16;
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /** Return the elements that show outputs; `images` are the files that were sent. */
@@ -187,6 +189,13 @@ export function textOf(bytes) {
   }
 }
 
+/** Return the values of an output on one line: a single one as it is, more in brackets. */
+function valuesOf({ shape, values }) {
+  const list = Array.from(values.slice(0, MOST_IN_LINE), short).join(", ");
+  if (shape.length === 0 || (shape.length === 1 && values.length === 1)) return list;
+  return `[${list}${values.length > MOST_IN_LINE ? `, … ${values.length} in all` : ""}]`;
+}
+
 function short(value) {
   if (value instanceof Uint8Array || typeof value === "string") return textOf(value);
   if (Object.is(value, -0)) return "-0";
@@ -199,11 +208,9 @@ function short(value) {
 export function failure(error) {
   if (error.name === "AbortError") return [make("p", { className: "cancelled" }, "Cancelled.")];
   const [status, help] =
-    error instanceof Unsent
-      ? ["Not sent", ""]
-      : error.status === undefined
-        ? ["No answer", "The server cannot be reached: is it running?"]
-        : [`Refused with ${error.status}`, cure(error)];
+    error.status === undefined
+      ? ["No answer", "The server cannot be reached: is it running?"]
+      : [`Refused with ${error.status}`, cure(error)];
   return [
     make(
       "div",
@@ -215,18 +222,20 @@ export function failure(error) {
   ];
 }
 
-/** Shows what a stream emits, event by event. */
+/** Shows what a stream emits, response by response. */
 export class Events {
   #list = make("ol", { className: "events" });
   #text = make("p", { className: "value" });
   element = make("div", {}, this.#text, this.#list);
   count = 0;
 
-  add({ model_name: _, model_version: __, ...outputs }) {
+  add(outputs) {
     this.count += 1;
-    const texts = Object.values(outputs).filter((value) => typeof value === "string");
-    if (texts.length === 1) this.#text.append(texts[0]);
-    if (this.count <= 1000)
-      this.#list.append(make("li", {}, make("code", {}, JSON.stringify(outputs))));
+    const texts = outputs.filter((one) => one.datatype === "BYTES" && one.values.length === 1);
+    const image = texts.length === 1 ? imageIn(texts[0].values[0], texts[0].name) : null;
+    if (texts.length === 1 && image === null) this.#text.append(textOf(texts[0].values[0]));
+    if (this.count > MOST_EVENTS) return;
+    const told = outputs.map((one) => `${one.name}: ${valuesOf(one)}`).join(", ");
+    this.#list.append(make("li", {}, make("code", {}, told), image));
   }
 }

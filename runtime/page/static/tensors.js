@@ -31,11 +31,15 @@ export function lengthPrefix(length) {
   return [0, 8, 16, 24].map((shift) => (length >>> shift) & 255);
 }
 
-/** Return the outputs of an answer: name, datatype, shape and values. */
+/** Return the version and the outputs of an answer: name, datatype, shape and values. */
 export async function decodeResponse(response) {
-  const body = await response.arrayBuffer();
-  const header = response.headers.get("inference-header-content-length");
-  const length = header === null ? body.byteLength : Number(header);
+  const length = response.headers.get("inference-header-content-length");
+  return decodeAnswer(await response.arrayBuffer(), length);
+}
+
+/** Return them of its bytes, of which so many are its JSON; null or undefined for all. */
+export function decodeAnswer(body, header) {
+  const length = Number(header ?? body.byteLength);
   const answer = JSON.parse(new TextDecoder().decode(new Uint8Array(body, 0, length)));
   let place = length;
   const outputs = (answer.outputs ?? []).map(({ name, datatype, shape, data, parameters }) => {
