@@ -20,7 +20,8 @@ with `control` for branches and walks, `together` for blocks that run at once, `
 the values of a group, `literals` those known before, `shapes` binds and compares their dimensions;
 `stage` is what work asks for; `blame` gives failures an address. `sequences` and `turns` keep
 states between requests, `in_sequence` hands them to a walk, `seats` gives it a row of its own in
-each batch, and `context` tells stages that ask whose rows they have.
+each batch, `context` tells stages that ask whose rows they have, and `stage_calls` counts what an
+ensemble asks of its members.
 
 Drivers. An `engine` (`engine_config`) has `calls`, which run a flow `inline` in the caller's
 thread, and `submissions`, which make it a `task` for its `crew`; who is `inside` is counted.

@@ -20,38 +20,49 @@ Number = TypeVar("Number", int, float)
 
 
 class StageCell:
-    """One thread's counts of one stage."""
+    """One thread's counts of one stage. `sizes` has executions by their rows: how many, and the
+    seconds of them all."""
 
-    __slots__ = ("compute", "executions", "mixed", "padded", "queue", "recent", "rows", "sizes")
+    __slots__ = ("mixed", "padded", "queue", "recent", "rows", "sizes")
 
     def __init__(self, recent: int | None = RECENT) -> None:
-        self.executions = 0
         self.rows = 0
-        self.compute = 0.0
         self.queue = 0.0
         self.mixed = 0
         self.padded = 0
-        self.sizes: dict[int, int] = {}
+        self.sizes: dict[int, list[float]] = {}
         self.recent: deque[float] = deque(maxlen=recent)
+
+    @property
+    def executions(self) -> int:
+        return sum(int(count) for count, _ in list(self.sizes.values()))
+
+    @property
+    def compute(self) -> float:
+        """The seconds of all executions."""
+        return sum(seconds for _, seconds in list(self.sizes.values()))
 
     def record(self, rows: int, seconds: float) -> None:
         """Count one execution."""
-        self.executions += 1
         self.rows += rows
-        self.compute += seconds
         self.recent.append(seconds)
-        sizes = self.sizes
-        sizes[rows] = sizes.get(rows, 0) + 1
+        known = self.sizes.get(rows)
+        if known is None:
+            self.sizes[rows] = [1, seconds]
+        else:
+            known[0] += 1
+            known[1] += seconds
 
     def add(self, other: "StageCell") -> None:
         """Count what another cell has counted, whose thread may go on meanwhile."""
-        self.executions += other.executions
         self.rows += other.rows
-        self.compute += other.compute
         self.queue += other.queue
         self.mixed += other.mixed
         self.padded += other.padded
-        _add(self.sizes, other.sizes)
+        for rows, (count, seconds) in dict(other.sizes).items():
+            known = self.sizes.setdefault(rows, [0, 0.0])
+            known[0] += count
+            known[1] += seconds
         self.recent.extend(list(other.recent))  # a copy, as that thread may go on meanwhile
 
 

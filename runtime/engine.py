@@ -5,7 +5,7 @@ worker threads of `threads.py`, which are started at the first use.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from .observe.batches import run_watched_batch
 from .observe.recording import Recording
 from .observe.watch import Watched
 from .own_models import own_models
-from .prepared import Prepared, with_caches
+from .prepared import Prepared, with_stages
 from .request import Code, Fault, InSequence, Request, Response
 from .room import Room
 from .scheduler import Scheduler
@@ -48,9 +48,11 @@ class Engine:
         progress: Progress | None = None,
         sequences: Mapping[str, Sequences] | None = None,
         shared: Shared | None = None,
+        counted: Collection[str] = (),
     ) -> None:
         """`sequences` are those of another engine with the same plan, None for its own; `shared`
-        holds the models that it has in common with other engines."""
+        holds the models that it has in common with other engines; of pipelines that are `counted`
+        it counts what they ask of each stage."""
         self.plan = plan
         self.config = config or EngineConfig()
         self._clock = self.config.clock
@@ -68,6 +70,7 @@ class Engine:
                 self.sequences.get(pipeline.name),
                 self._stages.caches,
                 self._stages.told,
+                counted=pipeline.name in counted,
             )
             for i, pipeline in enumerate(plan.pipelines)
         }
@@ -208,7 +211,7 @@ class Engine:
         levels = () if workers is None else workers.by_level()
         queued = () if workers is None else workers.queued()
         counted = self._metrics.snapshot(waiting, levels, queued)
-        return with_caches(counted, self._pipelines.values())
+        return with_stages(counted, self._pipelines.values())
 
     @property
     def shares(self) -> dict[str, Share]:

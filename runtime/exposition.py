@@ -5,7 +5,7 @@ A collector reads a snapshot when it is scraped; nothing is counted twice and no
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -23,11 +23,13 @@ from starlette.routing import Route
 
 from .custom_metrics import rendered
 from .metrics import FIRST_RESPONSE_SECONDS, PipelineCounts, StageCounts
+from .repository.model_counts import ModelCounts
 from .repository.repository import Repository
 from .repository.shadow import ShadowCounts
 from .request import Code
 
 _MODEL = ("model", "version")
+_STAGE = ("app", "stage")
 
 # The reasons that dashboards know; what is not here is OTHER.
 _REASONS = {
@@ -50,8 +52,9 @@ class RepositoryCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         totals = self._repository.totals()
+        yield from _models(totals.models)
         yield from _pipelines(totals.pipelines)
-        yield from _stages(list(totals.stages.values()))
+        yield from _stages(totals.stages)
         yield from _shadows(self._repository.shadow_counts())
 
 
@@ -74,27 +77,25 @@ def metrics_app(repository: Repository) -> Starlette:
     return Starlette(routes=[Route("/metrics", metrics)])
 
 
-def _pipelines(pipelines: Mapping[tuple[str, str], PipelineCounts]) -> Iterator[Metric]:
+def _models(models: Mapping[tuple[str, str], ModelCounts]) -> Iterator[Metric]:
     failure = CounterMetricFamily(
         "nv_inference_request_failure", "Requests that failed", labels=(*_MODEL, "reason")
     )
-    for model, pipeline in pipelines.items():
+    for model, counts in models.items():
         reasons: dict[str, int] = dict.fromkeys(_ALL_REASONS, 0)
-        for code, count in pipeline.failures.items():
+        for code, count in counts.failures.items():
             reasons[_REASONS.get(code, "OTHER")] += count
         for reason, count in reasons.items():
             failure.add_metric((*model, reason), count)
     yield failure
     for name, text, read in _COUNTERS:
-        counter = CounterMetricFamily(f"nv_inference_{name}", text, labels=_MODEL)
-        for model, pipeline in pipelines.items():
-            counter.add_metric(model, read(pipeline))
+        counter = CounterMetricFamily(f"nv_{name}", text, labels=_MODEL)
+        for model, counts in models.items():
+            counter.add_metric(model, read(counts))
         yield counter
-    for name, text, read in _CACHE_COUNTERS:
-        counter = CounterMetricFamily(f"nv_cache_num_{name}_per_model", text, labels=_MODEL)
-        for model, pipeline in pipelines.items():
-            counter.add_metric(model, read(pipeline))
-        yield counter
+
+
+def _pipelines(pipelines: Mapping[tuple[str, str], PipelineCounts]) -> Iterator[Metric]:
     yield _first_responses(pipelines)
     pending = GaugeMetricFamily(
         "nv_inference_pending_request_count", "Requests that wait to start", labels=_MODEL
@@ -157,33 +158,29 @@ def _microseconds(seconds: float) -> int:
     return round(seconds * 1e6)
 
 
-_COUNTERS: tuple[tuple[str, str, Callable[[PipelineCounts], int]], ...] = (
-    ("request_success", "Requests answered", lambda p: p.successes),
-    ("count", "Inferences: rows of requests answered", lambda p: p.inferences),
-    ("exec_count", "Runs of the pipeline", lambda p: p.successes),
+_COUNTERS: tuple[tuple[str, str, Callable[[ModelCounts], int]], ...] = (
+    ("inference_request_success", "Requests answered", lambda m: m.successes),
+    ("inference_count", "Inferences: rows that were computed", lambda m: m.inferences),
+    ("inference_exec_count", "Executions: batches that ran", lambda m: m.executions),
     (
-        "request_duration_us",
+        "inference_request_duration_us",
         "Time from admission to the answer",
-        lambda p: _microseconds(p.duration_seconds),
+        lambda m: _microseconds(m.duration_seconds),
     ),
     (
-        "queue_duration_us",
-        "The part of it spent waiting to start",
-        lambda p: _microseconds(p.queue_seconds),
+        "inference_queue_duration_us",
+        "The part of it spent in queues",
+        lambda m: _microseconds(m.queue_seconds),
     ),
-    ("compute_input_duration_us", "Part of compute_infer here", lambda _: 0),
+    ("inference_compute_input_duration_us", "Part of compute_infer here", lambda _: 0),
     (
-        "compute_infer_duration_us",
-        "The rest of it: all stages with their own queues",
-        lambda p: _microseconds(p.duration_seconds - p.queue_seconds),
+        "inference_compute_infer_duration_us",
+        "The rest of it",
+        lambda m: _microseconds(m.compute_seconds),
     ),
-    ("compute_output_duration_us", "Part of compute_infer here", lambda _: 0),
-)
-
-
-_CACHE_COUNTERS: tuple[tuple[str, str, Callable[[PipelineCounts], int]], ...] = (
-    ("hits", "Rows whose results at a stage were kept", lambda p: p.cache_hits),
-    ("misses", "Rows that a stage with a cache had to run", lambda p: p.cache_misses),
+    ("inference_compute_output_duration_us", "Part of compute_infer here", lambda _: 0),
+    ("cache_num_hits_per_model", "What a cache had kept", lambda m: m.hits),
+    ("cache_num_misses_per_model", "What a cache had not kept", lambda m: m.misses),
 )
 
 
@@ -199,23 +196,23 @@ def _shadows(shadows: Mapping[tuple[str, str], ShadowCounts]) -> Iterator[Metric
     yield copies
 
 
-def _stages(stages: Sequence[StageCounts]) -> Iterator[Metric]:
+def _stages(stages: Mapping[tuple[str, str], StageCounts]) -> Iterator[Metric]:
     for name, text, read in _STAGE_COUNTERS:
-        counter = CounterMetricFamily(f"headrace_stage_{name}", text, labels=("stage",))
-        for stage in stages:
-            counter.add_metric((stage.name,), read(stage))
+        counter = CounterMetricFamily(f"headrace_stage_{name}", text, labels=_STAGE)
+        for labels, stage in stages.items():
+            counter.add_metric(labels, read(stage))
         yield counter
     sizes = HistogramMetricFamily(
-        "headrace_stage_batch_size", "Rows of an execution", labels=("stage",)
+        "headrace_stage_batch_size", "Rows of an execution", labels=_STAGE
     )
-    for stage in stages:
+    for labels, stage in stages.items():
         buckets = [
             (str(float(most)), sum(n for size, n in stage.sizes.items() if size <= most))
             for most in _BATCH_SIZES
         ]
         buckets.append(("+Inf", sum(stage.sizes.values())))
         rows = sum(size * count for size, count in stage.sizes.items())
-        sizes.add_metric((stage.name,), buckets, rows)
+        sizes.add_metric(labels, buckets, rows)
     yield sizes
 
 

@@ -31,10 +31,11 @@ class _Thread:
 class StageCounts:
     """`rows / executions` is the mean batch; `mixed` counts batches that held rows of more than
     one request; `padded` counts rows that were filled up; `sizes` maps a batch size to its number
-    of executions. An op or a function that takes one item at a time counts one execution for all
-    rows of a request. Of a stage with a cache `cache_hits` are rows that were not run because
-    their results were kept, `cache_misses` those that were. `recent` are the seconds that its
-    latest executions took, in no order; `waiting` are the rows in its queue at this moment."""
+    of executions, `size_seconds` to the time of them. An op or a function that takes one item at a
+    time counts one execution for all rows of a request. An execution that failed is one. Of a stage
+    with a cache `cache_hits` are rows that were not run because their results were kept,
+    `cache_misses` those that were. `recent` are the seconds that its latest executions took, in no
+    order; `waiting` are the rows in its queue at this moment."""
 
     name: str
     executions: int = 0
@@ -43,6 +44,7 @@ class StageCounts:
     queue_seconds: float = 0.0
     mixed: int = 0
     sizes: dict[int, int] = field(default_factory=dict[int, int])
+    size_seconds: dict[int, float] = field(default_factory=dict[int, float])
     padded: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
@@ -63,7 +65,9 @@ class PipelineCounts:
     yet, by priority level. `responses` of streams and `response_seconds`, each since the one before
     it, are by their number from 0; `first_responses` are by the bound that they were within. `last`
     is when the last request was answered, in seconds since the epoch; 0 where none was. The cache
-    of a stage was `looked` into so often, and had `kept` all rows of some, by stage and rows."""
+    of a stage was `looked` into so often, and had `kept` all rows of some, by stage and rows. Where
+    calls of stages are counted, `calls` are those that were answered by stage and rows, and
+    `call_seconds` their time by stage, `call_failures` those that failed by stage and code."""
 
     name: str
     successes: int = 0
@@ -85,6 +89,9 @@ class PipelineCounts:
     last: float = 0.0
     looked: dict[str, int] = field(default_factory=dict[str, int])
     kept: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    calls: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    call_seconds: dict[str, float] = field(default_factory=dict[str, float])
+    call_failures: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
     @property
     def in_flight(self) -> int:
@@ -132,6 +139,29 @@ class Snapshot:
             tuple(pipelines),
             tuple(_cached(one, hits, misses, i == use.stage) for i, one in enumerate(self.stages)),
         )
+
+    def with_calls(self, made: "Called") -> "Snapshot":
+        """Return it with what a pipeline asked of a stage, by their numbers."""
+        pipelines, name = list(self.pipelines), self.stages[made.stage].name
+        own = pipelines[made.pipeline]
+        failures = {(name, code): count for code, count in dict(made.failures).items()}
+        pipelines[made.pipeline] = replace(
+            own,
+            calls={**own.calls, **{(name, rows): n for rows, n in dict(made.rows).items()}},
+            call_seconds={**own.call_seconds, name: made.seconds},
+            call_failures={**own.call_failures, **failures},
+        )
+        return replace(self, pipelines=tuple(pipelines))
+
+
+class Called(Protocol):
+    """A stage as a pipeline asks it."""
+
+    pipeline: int
+    stage: int
+    rows: dict[int, int]
+    seconds: float
+    failures: dict[str, int]
 
 
 class LookedUp(Protocol):
@@ -252,7 +282,8 @@ def _stage(name: str, cell: StageCell, waiting: int) -> StageCounts:
         cell.compute,
         cell.queue,
         cell.mixed,
-        cell.sizes,
+        {rows: int(count) for rows, (count, _) in cell.sizes.items()},
+        {rows: seconds for rows, (_, seconds) in cell.sizes.items()},
         cell.padded,
         recent=tuple(cell.recent),
         waiting=waiting,

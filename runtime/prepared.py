@@ -22,6 +22,7 @@ from .request import Fault, InSequence, Request, RequestError
 from .rows import Rows
 from .sequences import States, Turn
 from .stage import Awaiting, Stage
+from .stage_calls import CountedBlock, StageCalls
 from .turns import Sequences
 
 CHEAP_SECONDS = 200e-6
@@ -50,7 +51,10 @@ class Prepared:
         sequences: Sequences | None = None,
         caches: Mapping[int, Cache] | None = None,
         told: Mapping[int, int] | None = None,
+        *,
+        counted: bool = False,
     ) -> None:
+        """With `counted` it counts what it asks of each stage."""
         self.plan, self.index, self.sequences = pipeline, index, sequences
         self.average: float | None = None
         self.start_seconds: float | None = None
@@ -68,6 +72,7 @@ class Prepared:
             for one, cache in (caches or {}).items()
             if one in called
         }
+        self.calls = {one: StageCalls(index, one) for one in called} if counted else {}
         self._alone = not self.queued and sequences is None and not self._caches
         presenters = tuple(Presenter(pipeline, i) for i in range(len(pipeline.results)))
         self.whole = self._bound(pipeline.body), presenters
@@ -200,7 +205,11 @@ class Prepared:
         block = bind_block(body, self._stages, self._transfer, self._caches)
         if self.told:
             block.calls = block.only = None  # what goes through them tells stages of no request
-        return block
+        return self.counting(block)
+
+    def counting(self, block: Block) -> Block:
+        """Return a block that counts what it asks, where that is counted."""
+        return CountedBlock(block, self.calls) if self.calls else block
 
     def _narrow(self, outputs: tuple[str, ...]) -> tuple[Block, tuple[Presenter, ...]]:
         require_results(self.plan, outputs)
@@ -227,9 +236,11 @@ def _awaiting(called: Iterable[int], stages: Sequence[Stage]) -> Mapping[int, Aw
     return {one: cast("Awaiting", stage) for one, stage in found if hasattr(stage, "ready")}
 
 
-def with_caches(snapshot: Snapshot, pipelines: Iterable[Prepared]) -> Snapshot:
-    """Return the counts with what the pipelines have found in the caches of their stages."""
+def with_stages(snapshot: Snapshot, pipelines: Iterable[Prepared]) -> Snapshot:
+    """Return the counts with what the pipelines have asked of their stages and found in caches."""
     for pipeline in pipelines:
+        for calls in pipeline.calls.values():
+            snapshot = snapshot.with_calls(calls)
         for use in pipeline.caches:
             snapshot = snapshot.with_cache(use)
     return snapshot

@@ -22,7 +22,7 @@ from .metrics import Metrics, Snapshot, Tally
 from .observe.batches import run_watched_batch
 from .observe.recording import Recording
 from .observe.watch import Watched
-from .prepared import Prepared, with_caches
+from .prepared import Prepared, with_stages
 from .request import Code, Fault, Request
 from .rows import size_of
 from .scheduler import End, GoOn, Run, Scheduler
@@ -126,7 +126,7 @@ class Simulation:
     @property
     def metrics(self) -> Snapshot:
         """What has been counted so far."""
-        return with_caches(self._metrics.snapshot(), self._pipelines.values())
+        return with_stages(self._metrics.snapshot(), self._pipelines.values())
 
     @property
     def in_flight(self) -> int:

@@ -146,11 +146,12 @@ def classes(
 def timed_run(
     stage: "Executes", columns: Sequence[Rows], count: int, cell: StageCell
 ) -> list[Rows]:
-    """Execute once and count it."""
+    """Execute once and count it, whatever comes of it."""
     start = perf_counter()
-    results = stage.execute(columns, count)
-    cell.record(count, perf_counter() - start)
-    return results
+    try:
+        return stage.execute(columns, count)
+    finally:
+        cell.record(count, perf_counter() - start)
 
 
 class Executes(Protocol):

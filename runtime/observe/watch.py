@@ -44,7 +44,7 @@ class Watched(Prepared):
 
     def _bound(self, body: PlannedBlock) -> Block:
         watch = _Watch(self.plan, body, self._recording)
-        return bind_block(body, self._stages, self._transfer, self._caches, watch)
+        return self.counting(bind_block(body, self._stages, self._transfer, self._caches, watch))
 
     def start(self, columns: list[Rows], block: Block) -> Flow:
         return self._lined_up(super().start(columns, block))

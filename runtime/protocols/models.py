@@ -16,11 +16,18 @@ from .names import is_name, shown
 class Described:
     """What a repository of configurations says of a model: `config` is the JSON form of its
     `ModelConfig`, `labels` name classes by output, `warmups` are inputs that it runs with before
-    it is served."""
+    it is served. Which model, in which version, each of its stages is, is said in `models`; how
+    often an ensemble is `nested` in it, by that one's name and version."""
 
     config: Mapping[str, Any]  # Any: JSON
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     warmups: tuple[Mapping[str, Item], ...] = field(default=(), compare=False)
+    models: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    nested: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+
+    @property
+    def is_ensemble(self) -> bool:
+        return bool(self.config.get("ensemble_scheduling"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

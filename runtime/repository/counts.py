@@ -1,39 +1,61 @@
 """Counts of versions that come and go: what closed engines have counted is kept."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar, cast
 
 from ..metrics import PipelineCounts, Snapshot, StageCounts
+from .attribution import Attribution, ModelKey
+from .model_counts import ModelCounts, models
 
-Counts = TypeVar("Counts", PipelineCounts, StageCounts)
+Counts = TypeVar("Counts", PipelineCounts, StageCounts, ModelCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What an engine has counted, as a `version` of an `app`, and whose executions are whose there,
+    by pipeline."""
+
+    snapshot: Snapshot
+    app: str = ""
+    version: str = ""
+    attributions: Mapping[str, Attribution] = field(default_factory=dict[str, Attribution])
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """`pipelines` by name and version, `stages` by name."""
+    """`pipelines` and `models` by name and version, `stages` by app and name."""
 
-    pipelines: Mapping[tuple[str, str], PipelineCounts]
-    stages: Mapping[str, StageCounts]
+    pipelines: Mapping[ModelKey, PipelineCounts]
+    stages: Mapping[tuple[str, str], StageCounts]
+    models: Mapping[ModelKey, ModelCounts]
 
     def snapshot(self) -> Snapshot:
         """Return them as of one engine; of an app, whose pipelines have one version at a time."""
         return Snapshot(tuple(self.pipelines.values()), tuple(self.stages.values()))
 
 
-def total(snapshots: Iterable[tuple[str, Snapshot]], before: Totals | None = None) -> Totals:
-    """Add what engines have counted, each with its version, to what there was."""
-    pipelines = dict(before.pipelines) if before is not None else {}
-    stages = dict(before.stages) if before is not None else {}
-    for version, snapshot in snapshots:
-        for pipeline in snapshot.pipelines:
-            key = pipeline.name, version
-            known = pipelines.get(key)
-            pipelines[key] = pipeline if known is None else added(known, pipeline)
-        for stage in snapshot.stages:
-            same = stages.get(stage.name)
-            stages[stage.name] = stage if same is None else added(same, stage)
-    return Totals(pipelines, stages)
+NOTHING = Totals({}, {}, {})
+
+
+def total(engines: Iterable[Counted], before: Totals = NOTHING) -> Totals:
+    """Add what engines have counted to what there was."""
+    pipelines, stages = dict(before.pipelines), dict(before.stages)
+    totals = dict(before.models)
+    for one in engines:
+        for pipeline in one.snapshot.pipelines:
+            _add(pipelines, (pipeline.name, one.version), pipeline)
+            whose = one.attributions.get(pipeline.name, Attribution())
+            for key, counts in models(pipeline, one.snapshot.stages, one.version, whose):
+                _add(totals, key, counts)
+        for stage in one.snapshot.stages:
+            _add(stages, (one.app, stage.name), stage)
+    return Totals(pipelines, stages, totals)
+
+
+def _add(totals: dict[ModelKey, Counts], key: ModelKey, counts: Counts) -> None:
+    known = totals.get(key)
+    totals[key] = counts if known is None else added(known, counts)
 
 
 def closed(snapshot: Snapshot) -> Snapshot:
@@ -46,15 +68,15 @@ def closed(snapshot: Snapshot) -> Snapshot:
 def added(one: Counts, other: Counts) -> Counts:
     """Add up counts of one thing: numbers, and numbers by key."""
     changed: dict[str, object] = {}
-    for field in fields(one):
-        ours: object = getattr(one, field.name)
-        theirs: object = getattr(other, field.name)
-        if field.name == "last":
-            changed[field.name] = max(cast("float", ours), cast("float", theirs))
+    for each in fields(one):
+        ours: object = getattr(one, each.name)
+        theirs: object = getattr(other, each.name)
+        if each.name == "last":
+            changed[each.name] = max(cast("float", ours), cast("float", theirs))
         elif isinstance(ours, int | float) and isinstance(theirs, int | float):
-            changed[field.name] = ours + theirs
+            changed[each.name] = ours + theirs
         elif isinstance(ours, dict):
-            changed[field.name] = _merged(
+            changed[each.name] = _merged(
                 cast("Mapping[object, float]", ours), cast("Mapping[object, float]", theirs)
             )
     return replace(one, **changed)

@@ -8,9 +8,10 @@ Its memory goes back to the system then (`heap.py`).
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 
 from ..engine import Engine
-from .counts import Totals, closed, total
+from .counts import NOTHING, Counted, Totals, closed, total
 from .heap import give_back
 from .version import Version
 
@@ -23,7 +24,7 @@ class Drains:
         self._ended = ended
         self._lock = threading.Lock()
         self._versions: list[Version] = []
-        self._counted = Totals({}, {})
+        self._counted = NOTHING
         self._threads: set[threading.Thread] = set()
 
     @property
@@ -46,8 +47,7 @@ class Drains:
         """Return what these, those that drain and those that are closed have counted."""
         with self._lock:
             versions = [*live, *self._versions]
-            counts = [(str(one.number), one.engine.metrics) for one in versions]
-            return total(counts, self._counted)
+            return total(map(_counted, versions), self._counted)
 
     def close(self) -> None:
         """Let sequences not be waited for, and return when all that drains is closed."""
@@ -80,11 +80,17 @@ class Drains:
         version.engine.drain()
         with self._lock:
             self._versions.remove(version)
-            counts = (str(version.number), closed(version.engine.metrics))
-            self._counted = total([counts], self._counted)
+            counts = _counted(version)
+            rest = replace(counts, snapshot=closed(counts.snapshot))
+            self._counted = total([rest], self._counted)
         if version.owned:
             version.engine.close()
         return version.closed
+
+
+def _counted(version: Version) -> Counted:
+    number = str(version.number)
+    return Counted(version.engine.metrics, version.app, number, version.attributions)
 
 
 def drained(engines: Sequence[Engine], timeout: float | None, clock: Callable[[], float]) -> bool:

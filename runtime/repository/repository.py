@@ -19,7 +19,6 @@ from ...compiler.plan import Plan
 from ...compiler.plan_file import plan_hash
 from ..engine import Engine, EngineConfig
 from ..load import Progress
-from ..protocols.models import Described
 from ..shared import Shared
 from .app import App
 from .brought import brought
@@ -39,6 +38,7 @@ from .version import (
     Find,
     Version,
     changed,
+    opened,
     ready,
     served_of,
     when_all_closed,
@@ -310,7 +310,6 @@ class Repository:
     ) -> Version | None:
         """Load a version, beside what is served; None when it is served already."""
         live = app.live.get(number)
-        described: Mapping[str, Described] = {}
         if live is not None and candidate.stamp is not None and live.stamp == candidate.stamp:
             return None
         self._tell(app, number, State.LOADING)
@@ -323,7 +322,7 @@ class Repository:
                 live.stamp = candidate.stamp
                 self._tell(app, number, None)
                 return None
-            engine = Engine(plan, self._config, progress=progress, shared=self._shared)
+            engine = opened(plan, self._config, described, progress, self._shared)
             served = ready(engine, number, described)
         except Exception as error:
             self._tell(app, number, State.FAILED, said(error), digest)

@@ -8,9 +8,12 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from ...compiler.plan import Plan
-from ..engine import Engine
+from ..engine import Engine, EngineConfig
+from ..load import Progress
 from ..protocols.models import Described, model_of
+from ..shared import Shared
 from ..turns import Sequences
+from .attribution import Attribution, attribute
 from .route import Served
 from .shadow import Shadow, ShadowTally
 from .state import Entry, State
@@ -62,7 +65,11 @@ class Version:
     draining: bool = False
     ended: bool = False
     shadows: dict[str, Shadow] = field(default_factory=dict[str, Shadow])
+    attributions: Mapping[str, Attribution] = field(init=False)
     closed: "Future[None]" = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        self.attributions = attribute(self.engine.plan, self.described)
 
     def make_shadows(self, share: float, tallies: dict[tuple[str, str], ShadowTally]) -> None:
         """Let its pipelines be shown a part of the traffic, unless they are already."""
@@ -108,6 +115,18 @@ def served_of(
         )
         for pipeline in engine.plan.pipelines
     }
+
+
+def opened(
+    plan: Plan,
+    config: EngineConfig,
+    described: Mapping[str, Described],
+    progress: Progress | None,
+    shared: Shared | None,
+) -> Engine:
+    """Load a plan; of ensembles it is counted what they ask of their members."""
+    ensembles = [name for name, one in described.items() if one.is_ensemble]
+    return Engine(plan, config, progress=progress, shared=shared, counted=ensembles)
 
 
 def ready(engine: Engine, number: int, described: Mapping[str, Described]) -> Mapping[str, Served]:

@@ -25,7 +25,7 @@ from .runtime.accept import show_signature
 from .runtime.engine import Engine, EngineConfig
 from .runtime.load import Progress
 from .runtime.metrics import Snapshot
-from .runtime.repository.counts import Totals, total
+from .runtime.repository.counts import NOTHING, Counted, Totals, total
 from .runtime.request import RequestError
 from .runtime.shared import Shared
 
@@ -257,7 +257,7 @@ class App:
         for pipeline in self._pipelines.values():
             pipeline.forget(loaded)
         with self._updating:
-            self._before = total([("", one) for one in loaded.metrics], self._before)
+            self._before = total(map(Counted, loaded.metrics), self._before or NOTHING)
             del self._finishing[loaded]
         loaded.close()
 

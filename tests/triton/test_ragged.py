@@ -106,14 +106,14 @@ def test_rows_of_a_run_are_told_of_each_other(tmp_path: Path) -> None:
 pipeline many(xs: list<f32[_], 9>) -> (sum: f32[N, 1], start: i32[N, 1], longest: i64[N, 1],
         counts: i32[N, 1], shape: f32[N, 1], sizes: i32[N, 1], twice: list<f32[_], 9>) {
     found = for x in xs {
-        s, c, b, l, h, z, t = net(x)
+        s, c, b, l, h, z, t = run_sums(x)
         yield s = s, c = c, b = b, l = l, h = h, z = z, t = t
     }
     return sum = found.s, start = found.b, longest = found.l, counts = found.c, shape = found.h,
         sizes = found.z, twice = found.t
 }
 
-schedule many { net { batch { max = 8 } } }
+schedule many { run_sums { batch { max = 8 } } }
 """,
     )
     rows = [np.array(one, np.float32) for one in ([1, 2, 3], [4], [], [5, 6])]

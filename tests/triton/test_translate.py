@@ -34,12 +34,12 @@ def test_names_that_the_language_cannot_write_stay_what_callers_say(tmp_path: Pa
     assert text(tmp_path, "a.b-1") == (
         "# turns signs\n"
         "\n"
-        'model net = onnx "a.b-1/1/model.onnx" ("in:0" as in_0: f32[2]) -> '
+        'model run_a_b_1 = onnx "a.b-1/1/model.onnx" ("in:0" as in_0: f32[2]) -> '
         '("match" as match_2: f32[2])\n'
         "\n"
         'pipeline "a.b-1" as a_b_1("in:0" as in_0: f32[2]) -> ("match" as match_2: f32[2]) '
         "batch 8 {\n"
-        "    return match_2 = net(in_0)\n"
+        "    return match_2 = run_a_b_1(in_0)\n"
         "}\n"
     )
 
@@ -68,7 +68,7 @@ dynamic_batching {
     written = text(tmp_path, "m", serving=Serving(cache=1 << 20, resources={}))
     assert written.partition("schedule")[2] == (
         " m {\n"
-        "    net {\n"
+        "    run_m {\n"
         "        batch { max = 8, wait = 1500us, prefer = [4, 8] }\n"
         "        instances = 3\n"
         "        priority { levels = 3, default = 2 }\n"
@@ -120,7 +120,7 @@ output { name: "z" data_type: TYPE_FP32 dims: [ 1 ] reshape { shape: [ ] } }
 """,
     )
     written = program(tmp_path, "m")
-    assert "net(one[0], reshape(x, [4]))" in written.text
+    assert "run_m(one[0], reshape(x, [4]))" in written.text
     assert "return z = reshape(z, [1])" in written.text
     assert "pipeline m(one: f32[1], x: f32[2, 2]) -> (z: f32[1]) batch 4" in written.text
 
@@ -231,7 +231,7 @@ def test_a_sequence_keeps_states_and_tells_a_model_of_it(tmp_path: Path) -> None
         "    per sequence idle 5s\n"
         "{\n"
         "    state BEFORE: f32[2] = [1.0, 2.0]\n"
-        "    SUM, WHO, LAST, next_AFTER = net(\n"
+        "    SUM, WHO, LAST, next_AFTER = run_seq(\n"
         "        X[0],\n"
         "        [cast(sequence.start, f32)],\n"
         "        [cast(if sequence.end { 7 } else { 3 }, i32)],\n"
@@ -244,7 +244,7 @@ def test_a_sequence_keeps_states_and_tells_a_model_of_it(tmp_path: Path) -> None
         "}\n"
         "\n"
         "schedule seq {\n"
-        "    net { batch { max = 4 } }\n"
+        "    run_seq { batch { max = 4 } }\n"
         "    sequences { strategy = oldest, max = 12, backlog = 4096 }\n"
         "}\n"
     ) in text(tmp_path, "seq")
@@ -281,7 +281,7 @@ def test_what_answers_often_is_a_loop_around_all_that_follows(tmp_path: Path) ->
     ) in made.text
     plan_of(made, Surroundings(Others(), tmp_path))
     assert (
-        "        there, Y = net_next(responses)\n"
+        "        there, Y = often_next(responses)\n"
         "        if there {\n"
         "            emit Y = Y\n"
         "        }\n"

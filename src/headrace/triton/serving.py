@@ -3,6 +3,7 @@ says, translated and compiled when it is loaded."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from ..compiler import compile_source
@@ -97,10 +98,14 @@ def _candidates(
 
 
 def _candidate(subject: Subject, version: int, around: Surroundings) -> Candidate:
+    @cache
+    def program() -> Program:
+        return translate(subject, version, around)
+
     return Candidate(
-        lambda: plan_of(translate(subject, version, around), around),
+        lambda: plan_of(program(), around),
         _stamp(subject),
-        lambda: {subject.name: described(subject)},
+        lambda: {subject.name: described(program())},
         tuple(one.name for one in members(subject)[1:]),
     )
 
@@ -111,9 +116,12 @@ def plan_of(program: Program, around: Surroundings) -> Plan:
     return compile_source(Source(name, program.text, around.folder / name))
 
 
-def described(subject: Subject) -> Described:
-    """Return what clients are told of a model."""
-    return Described(as_json(subject.config), labels(subject), tuple(warmups(subject)))
+def described(program: Program) -> Described:
+    """Return what clients are told of a model, and of which models it is made."""
+    subject = program.subject
+    runs = tuple(warmups(subject))
+    config = as_json(subject.config)
+    return Described(config, labels(subject), runs, program.models, program.nested)
 
 
 def _refuse(mistakes: list[Diagnostic]) -> Plan:

@@ -82,7 +82,7 @@ def test_the_exposition_agrees_with_the_calls(engine: Engine) -> None:
     assert found[f"nv_inference_pending_request_count{{{each}}}"] == 0
     assert found[f"nv_cache_num_hits_per_model{{{each}}}"] == 1
     assert found[f"nv_cache_num_misses_per_model{{{each}}}"] == 4
-    double = 'stage="double"'
+    double = 'app="plan-0",stage="double"'
     assert found[f"headrace_stage_cache_hits_total{{{double}}}"] == 1
     assert found[f"headrace_stage_rows_total{{{double}}}"] == 4 + 2  # those of `fails` too
     batches = found[f"headrace_stage_batch_size_count{{{double}}}"]

@@ -198,7 +198,7 @@ def test_counts_go_on_when_a_version_is_loaded_anew(make: Make) -> None:
     eventually_only(repository, 1)
     totals = repository.totals()
     assert totals.pipelines["p", "1"].successes == 6
-    assert totals.stages["add"].executions == 6
+    assert totals.stages["app", "add"].executions == 6
     done(repository.unload("app"))
     assert repository.totals().pipelines["p", "1"].successes == 6
 

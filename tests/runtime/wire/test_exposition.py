@@ -61,13 +61,13 @@ def test_stages_show_executions_rows_times_and_batch_sizes(start: Start) -> None
     base = f"http://{server.addresses.http}/v2/models"
     httpx.post(f"{base}/fail/infer", json=text("fine"))
     samples = scrape(server)
-    assert samples["headrace_stage_executions", "fail"] == 1
-    assert samples["headrace_stage_rows", "fail"] == 1
-    assert samples["headrace_stage_compute_seconds", "fail"] > 0
-    assert samples["headrace_stage_queue_seconds", "fail"] >= 0
-    assert samples["headrace_stage_mixed_batches", "fail"] == 0
-    assert samples["headrace_stage_batch_size_bucket", "1.0", "fail"] == 1
-    assert samples["headrace_stage_batch_size_count", "fail"] == 1
+    assert samples["headrace_stage_executions", "plan-0", "fail"] == 1
+    assert samples["headrace_stage_rows", "plan-0", "fail"] == 1
+    assert samples["headrace_stage_compute_seconds", "plan-0", "fail"] > 0
+    assert samples["headrace_stage_queue_seconds", "plan-0", "fail"] >= 0
+    assert samples["headrace_stage_mixed_batches", "plan-0", "fail"] == 0
+    assert samples["headrace_stage_batch_size_bucket", "plan-0", "1.0", "fail"] == 1
+    assert samples["headrace_stage_batch_size_count", "plan-0", "fail"] == 1
 
 
 @pytest.mark.parametrize("name", ["nv_inference_request_success", "nv_inference_count"])
@@ -93,8 +93,8 @@ def test_stages_of_one_name_are_one_series(tmp_path: Path) -> None:
     page = expose(RepositoryCollector(repository)).decode()
     series = [line.rpartition(" ")[0] for line in page.splitlines() if "stage=" in line]
     assert len(series) == len(set(series))
-    assert 'headrace_stage_rows_total{stage="math.add"} 6.0' in page
-    assert 'headrace_stage_batch_size_count{stage="math.add"} 6.0' in page
+    assert 'headrace_stage_rows_total{app="ops",stage="math.add"} 6.0' in page
+    assert 'headrace_stage_batch_size_count{app="ops",stage="math.add"} 6.0' in page
 
 
 def test_rows_that_a_cache_has_kept_are_counted_by_model_and_stage(tmp_path: Path) -> None:
@@ -112,6 +112,6 @@ def test_rows_that_a_cache_has_kept_are_counted_by_model_and_stage(tmp_path: Pat
     page = expose(RepositoryCollector(repository)).decode()
     assert 'nv_cache_num_hits_per_model{model="p",version="1"} 2.0' in page
     assert 'nv_cache_num_misses_per_model{model="p",version="1"} 2.0' in page
-    assert 'headrace_stage_cache_hits_total{stage="twice"} 2.0' in page
-    assert 'headrace_stage_rows_total{stage="twice"} 2.0' in page
+    assert 'headrace_stage_cache_hits_total{app="kept",stage="twice"} 2.0' in page
+    assert 'headrace_stage_rows_total{app="kept",stage="twice"} 2.0' in page
     engine.close()

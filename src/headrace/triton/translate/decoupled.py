@@ -97,6 +97,7 @@ def _declare(draft: Draft, subject: Subject, version: int, wanted_name: str) -> 
     """Write the declarations of both models, and the settings of what begins."""
     config, place = subject.config, draft.around.locate(file_of(draft, subject, version))
     begin, follow = (draft.names.fresh(f"{wanted_name}_{part}") for part in ("open", "next"))
+    draft.models[begin] = subject.name, str(version)  # it is executed once, whatever it gives
     batches = config.max_batch_size > 0
     controls = tuple(
         replace(one, tensor=_of_request(one.tensor, 1, batches=batches))

@@ -1,16 +1,21 @@
 """A source that is being written: its items, and the body of its pipeline."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from ...dsl.diagnostic import CompileError
 from ..subject import Others, Subject
 from .names import Names
 from .schedule import Serving, Settings
 from .tensors import Tensor
+
+ModelKey: TypeAlias = tuple[str, str]
+"""A model's name and its version."""
 
 UNSERVED = "HR650"
 """The code of what a tritonserver would do and this server does not."""
@@ -79,7 +84,9 @@ class Opened:
 
 @dataclass(slots=True)
 class Draft:
-    """`sequence` is the model whose sequences the pipeline goes by."""
+    """`sequence` is the model whose sequences the pipeline goes by. `models` says of what is called
+    in the source which model it is and in which version, `nested` how often which ensembles are
+    parts of it."""
 
     around: Surroundings
     names: Names = field(default_factory=Names)
@@ -90,6 +97,8 @@ class Draft:
     settings: Settings = field(default_factory=Settings)
     stages: dict[tuple[str, int], Stage] = field(default_factory=dict[tuple[str, int], Stage])
     files: list[Path] = field(default_factory=list[Path])
+    models: dict[str, ModelKey] = field(default_factory=dict[str, ModelKey])
+    nested: Counter[ModelKey] = field(default_factory=Counter[ModelKey])
     sequence: Subject | None = None
     stream: bool = False  # a member answers any number of times, and so does the pipeline
     whole: bool = False  # the pipeline takes whole requests, their batch axis included

@@ -156,6 +156,7 @@ def ask(draft: Draft, one: Ask) -> dict[str, str]:
 
 def _call(draft: Draft, one: Ask) -> dict[str, str]:
     if one.member.is_ensemble:
+        draft.nested[one.member.name, str(_version(one))] += 1
         return call_ensemble(draft, one.member, one.arguments, one.wanted, one.inside)
     version = _version(one)
     if is_decoupled(one.member):

@@ -1,7 +1,7 @@
 """A model of a repository as the text of a `.pipe` file: all of it, in the canonical form."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...dsl.diagnostic import CompileError
@@ -10,7 +10,7 @@ from ...dsl.parse import parse
 from ...dsl.source import Source
 from ..subject import Subject
 from .decoupled import call_decoupled, is_decoupled
-from .draft import Draft, Surroundings, refuse
+from .draft import Draft, ModelKey, Surroundings, refuse
 from .ensembles import call_ensemble
 from .members import members
 from .names import Names, renamed
@@ -27,7 +27,8 @@ from .unserved import find_unserved
 class Program:
     """A model in one version. `files` are those that the source names; it calls the pipeline
     `pipeline`, inputs by the names in `inside`, and what runs first `stage`. `script` says that it
-    is what a script does, of which a stage runs as often as there are rows."""
+    is what a script does, of which a stage runs as often as there are rows. `models` and `nested`
+    say of which models it is made, as those of its draft."""
 
     subject: Subject
     version: int
@@ -37,6 +38,8 @@ class Program:
     inside: Mapping[str, str]
     stage: str
     script: bool = False
+    models: Mapping[str, ModelKey] = field(default_factory=dict[str, ModelKey])
+    nested: Mapping[ModelKey, int] = field(default_factory=dict[ModelKey, int])
 
 
 def translate(subject: Subject, version: int, around: Surroundings) -> Program:
@@ -51,15 +54,25 @@ def translate(subject: Subject, version: int, around: Surroundings) -> Program:
     if subject.is_ensemble:
         made = call_ensemble(draft, subject, arguments, wanted)
     elif draft.stream:
-        made = call_decoupled(draft, subject, version, "net", arguments, wanted)
+        made = call_decoupled(draft, subject, version, subject.name, arguments, wanted)
     else:
-        stage = stage_of(draft, subject, version, "net")
+        stage = stage_of(draft, subject, version, f"run_{subject.name}")
         made = call(draft, stage, arguments, wanted)
     if single:
         made = {name: f"expand_dims({value}, axis = 0)" for name, value in made.items()}
     text = _text(draft, subject, pipeline, inside, made)
     stage = next(iter(draft.settings.stages))
-    return Program(subject, version, text, tuple(draft.files), pipeline, inside, stage)
+    return Program(
+        subject,
+        version,
+        text,
+        tuple(draft.files),
+        pipeline,
+        inside,
+        stage,
+        models=draft.models,
+        nested=draft.nested,
+    )
 
 
 def translate_script(

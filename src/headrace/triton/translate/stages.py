@@ -43,6 +43,7 @@ def stage_of(draft: Draft, subject: Subject, version: int, wanted: str) -> Stage
         read_states(subject),
     )
     draft.stages[subject.name, version] = stage
+    draft.models[stage.name] = subject.name, str(version)
     draft.items.append(_item(draft, stage, path))
     python = config.backend == "python"
     said = stage_settings(
