@@ -1,6 +1,7 @@
 """Backends that are ONNX Runtime: one session per model, device and share of the cores."""
 
 from ..compiler.plan import ModelSegment
+from ..dsl.types import TensorType
 from .backend import Backend, Loading
 from .devices.host import HostDevice
 from .division import Share
@@ -18,6 +19,7 @@ def onnx_backend(engine: str = "") -> Backend:
     def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading) -> ModelStage:
         tensorrt, limit = loading.tensorrt, loading.budgets.get(segment.device)
         most = len(segment.service.warmup) if segment.service.graphs else 0
+        alike = alike_in_size(segment)
         what = (segment.model, segment.output_names, segment.device, share, tensorrt, limit, most)
         try:
             device = loading.device(segment.device)
@@ -37,10 +39,11 @@ def onnx_backend(engine: str = "") -> Backend:
                     engine=engine,
                     limit=limit,
                     graphs=most > 0,
+                    alike=alike,
                 )
                 return GraphSession(opened, device, most) if most else opened
 
-            key = ("onnx", engine, *what)
+            key = ("onnx", engine, alike, *what)
             opened = loading.shared(key, session, by_plans=isinstance(device, HostDevice))
         except LoadError as error:
             message = f"stage `{segment.name}`, {segment.place}: {error.message}"
@@ -48,3 +51,12 @@ def onnx_backend(engine: str = "") -> Backend:
         return ModelStage(segment, opened, device, policy_of(segment), index)
 
     return Backend(open_model, ("onnx",))
+
+
+def alike_in_size(segment: ModelSegment) -> bool:
+    """Whether all runs of a stage have inputs of one size but for their number of rows."""
+    kinds = [field.type for field in segment.signature.params]
+    return all(
+        isinstance(kind, TensorType) and all(isinstance(dim, int) for dim in kind.dims)
+        for kind in kinds
+    )

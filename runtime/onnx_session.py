@@ -41,11 +41,13 @@ class OnnxSession:
         engine: str = "",
         limit: int | None = None,
         graphs: bool = False,
+        alike: bool = False,
     ) -> None:
         """`tensorrt` gives what runs on a GPU to TensorRT; what that cannot take goes to CUDA. An
         `engine` ("tensorrt", "tensorrt_rtx") is asked for by name, and is for GPUs only. `limit` is
         how many bytes of a GPU the session may take for itself; with `graphs` its runs may be
-        captured (`onnx_graphs.py`), and one thread does them all."""
+        captured (`onnx_graphs.py`), and one thread does them all. Where runs are `alike` in size
+        but for their rows, ONNX Runtime keeps where the values of each number of rows lie."""
         runtime = import_runtime()
         options = runtime.SessionOptions()
         options.intra_op_num_threads = share.threads
@@ -58,6 +60,10 @@ class OnnxSession:
             each = ";".join([cores] * (share.threads - 1))  # and leaves out the thread that calls
             options.add_session_config_entry("session.intra_op_thread_affinities", each)
         self._stream = device.stream() if device.name.startswith("gpu") else None
+        if self._stream is None and not alike:
+            # each size's would be kept for ever, and wants a block for all values from its second
+            # run on, for which the arena grows though it has as much in parts
+            options.enable_mem_pattern = False
         pointer = cast("Pointed", self._stream).pointer if self._stream is not None else None
         available = runtime.get_available_providers()
         providers = choose_providers(

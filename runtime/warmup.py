@@ -12,8 +12,9 @@ from .stand_ins import smallest, stand_ins
 
 
 def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device) -> None:
-    """Run a stage once with each of its `warmup` numbers of rows, each instance of it; raises
-    LoadError when one fails. What it takes is not counted."""
+    """Run a stage with each of its `warmup` numbers of rows; raises LoadError when a run fails.
+    What it takes is not counted. Each instance of a class runs once; a model on the host twice,
+    because ONNX Runtime lays out memory for a size in its second run."""
     python = isinstance(segment, PythonSegment)
     host = python or segment.told or segment.home == "cpu"
     for rows in segment.service.warmup:
@@ -24,7 +25,7 @@ def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device)
             values = (
                 items if host else [device.upload(as_array(item), name, stream) for item in items]
             )
-            for _ in range((segment.instances or 1) if python else 1):
+            for _ in range((segment.instances or 1) if python else 2 if host else 1):
                 columns = _columns(segment, values, rows)
                 stage.run_together(columns, rows, StageCell())
         except (StageError, StageGone, DeviceError) as error:
