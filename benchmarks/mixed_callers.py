@@ -5,8 +5,10 @@ turns; what is answered under load must be one of these, whole. Callers wait, gi
 may be too short, or go away; what may come of each is said here, and all else is wrong.
 """
 
+import math
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -20,6 +22,7 @@ from headrace.runtime.request import Code, Fault, InSequence, Request
 from headrace.runtime.service import Service
 
 PATIENCE = 60.0  # seconds after which an answer counts as lost
+EARLY = 40.0  # seconds
 
 Outputs: TypeAlias = Mapping[str, Any]  # Any: items of any kind
 Answer: TypeAlias = "Outputs | Code"
@@ -214,21 +217,24 @@ def _same(one: Any, other: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """So many callers, which rest for up to `rest` seconds between two questions."""
+    """So many callers, which rest for up to `rest` seconds between two questions; `early` more of
+    them are there at first."""
 
     questions: Sequence[Question]
     count: int
     rest: float = 0.1
+    early: int = 0
 
 
 def run(
     service: Service, callers: Sequence[Callers], record: Record, stop: threading.Event
 ) -> list[threading.Thread]:
-    """Let them ask until `stop` is set."""
+    """Let them ask until `stop` is set, those that are there at first for `EARLY` seconds."""
+    start = time.monotonic()
 
-    def go(caller: Caller, rest: float, draw: random.Random) -> None:
+    def go(caller: Caller, rest: float, draw: random.Random, limit: float) -> None:
         try:
-            while not stop.wait(draw.random() * rest):
+            while not stop.wait(draw.random() * rest) and time.monotonic() < start + limit:
                 caller.ask()
         except BaseException as error:
             record.accuse(f"a caller ended: {type(error).__name__}: {error}")
@@ -236,12 +242,11 @@ def run(
 
     threads: list[threading.Thread] = []
     for kind in callers:
-        for _ in range(kind.count):
-            seed = len(threads)
+        for number in range(kind.count + kind.early):
+            seed, limit = len(threads), math.inf if number < kind.count else EARLY
             caller = Caller(service, kind.questions, record, seed)
-            threads.append(
-                threading.Thread(target=go, args=(caller, kind.rest, random.Random(seed)))
-            )
+            draw = random.Random(seed)
+            threads.append(threading.Thread(target=go, args=(caller, kind.rest, draw, limit)))
     for thread in threads:
         thread.start()
     return threads

@@ -1,8 +1,9 @@
 """What the process of the soak holds, and how that grows.
 
 What stands still where nothing leaks are resident memory, where heaps of threads are bounded as
-`headrace run` does it, and the blocks in use in Python's heap. The bytes in use in the C library's
-take a step where a session's arena doubles for the largest pages that ever meet.
+`headrace run` does it, and the blocks in use in Python's heap. An arena of ONNX Runtime keeps what
+the largest runs that ever met have needed, and doubles at each step, most of it untouched at first:
+bytes in use in the C library's heap, and not resident.
 """
 
 import ctypes

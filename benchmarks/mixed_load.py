@@ -101,8 +101,9 @@ def load_of(folder: Path, engines: dict[str, list[Engine]]) -> list[Callers]:
     heard = [chunks[8 * n :][:24] for n in range(4)]
     say = [("generate", one) for one in ("the ", "when", "r")]
     say += [("complete", one) for one in ("the ", "when")]
+    pages_read = [asking.of("ocr", "ocr", photo=page.read_bytes()) for page in pages]
     return [
-        Callers([asking.of("ocr", "ocr", photo=page.read_bytes()) for page in pages], 2, 0.5),
+        Callers(pages_read, 2, 0.5, early=2),  # who fill the largest batches that come
         Callers([asking.of("cascade", "sort", points=points[: 4 * n]) for n in range(17)], 2, 0.05),
         Callers([asking.of("tokens", name, prompt=text) for name, text in say], 2, 0.05),
         Callers([asking.of_steps("vad", "vad", "audio", one) for one in heard], 6),

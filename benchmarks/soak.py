@@ -7,9 +7,11 @@ Callers ask what `mixed_load.py` says: pages, cascades, streams, sequences, pois
 priorities, a state on a device, and a function in a process that is killed now and then. They wait,
 give time limits that are too short, or go away. Every five seconds a pipeline gets another version
 of its plan. Each question must have one answer, and a right one; what the engines count must be
-what the callers got; at the end nothing may be in flight, alive or kept. After the first minute
-neither resident memory nor the blocks in use in Python's heap may grow by more than 2%; the bytes
-in use in the C library's heap may grow by 5% (`mixed_gauges.py` says why). Needs glibc 2.33.
+what the callers got; at the end nothing may be in flight, alive or kept. For the first forty
+seconds twice as many ask for pages, so that the largest batches of all that come are among these.
+After the first minute neither resident memory nor the blocks in use in Python's heap may grow by
+more than 2%; the bytes in use in the C library's heap may grow by 5% (`mixed_gauges.py` says why).
+Needs glibc 2.33.
 """
 
 import argparse
