@@ -5,7 +5,8 @@
 
 What the tensors of a group have in common, their names, types and sizes, is a layout. It is
 described once, in JSON, and told by a number afterwards; sizes are the bytes of each tensor. The
-bytes themselves are a message's `chunks`. Nothing that comes is believed.
+bytes themselves are a message's `chunks`. Nothing that comes is believed; what has been found right
+once is remembered by its bytes, as most messages say the same of their tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import numpy as np
 
 from .link import DTYPES, Malformed, content_of, deserialized, padded
 
-_MOST = 1024  # layouts that are remembered
+_MOST = 1024  # layouts, and forms of messages, that are remembered
+_LONG = 1024  # bytes of what is said of groups, from which on it is not remembered
 _HEAD = struct.Struct("<III")
 _COUNT = struct.Struct("<I")
 _RANK = 64
@@ -79,11 +81,12 @@ class Writing:
                 for (_, datatype, _), array in zip(layout.tensors, arrays)  # noqa: B905 as many
             ]
             chunks += contents
-            parts += (
-                _HEAD.pack(number, len(counts), len(told)),
-                told,
-                struct.pack(f"<{len(counts)}I{len(contents)}Q", *counts, *map(len, contents)),
-            )
+            numbers = f"{len(counts)}I{len(contents)}Q"
+            head, sizes = (number, len(counts), len(told)), map(len, contents)
+            if told:
+                parts += (_HEAD.pack(*head), told, struct.pack("<" + numbers, *counts, *sizes))
+            else:
+                parts.append(struct.pack("<III" + numbers, *head, *counts, *sizes))
         return b"".join(parts)
 
     def forget(self) -> None:
@@ -93,7 +96,7 @@ class Writing:
 
 class _Known:
     """A layout as its reader has it: for each tensor its NumPy type (None: texts), its sizes, and
-    the bytes of a row."""
+    the elements of a row."""
 
     __slots__ = ("layout", "tensors")
 
@@ -110,71 +113,109 @@ class _Known:
             dtype = None if datatype == "BYTES" else DTYPES[datatype]
             if type(name) is not str or len(sizes) >= _RANK:
                 raise Malformed(f"{name!r} with sizes {sizes} is no tensor")
-            width = count if dtype is None else count * dtype.itemsize
-            self.tensors.append((dtype, tuple(sizes), width))
+            self.tensors.append((dtype, tuple(sizes), count))
             found.append((name, datatype, tuple(sizes)))
         self.layout = Layout(tuple(found), bool(rows))
 
 
+class _Place(NamedTuple):
+    """Where a tensor lies among the bytes of a message, and of what NumPy type (None: texts) and
+    sizes it is, with so many `elements`."""
+
+    start: int
+    size: int
+    dtype: Any
+    shape: tuple[int, ...]
+    elements: int
+
+
+class _Form(NamedTuple):
+    """What a message says of its groups, and where the last of its tensors ends."""
+
+    groups: list[tuple[Layout, tuple[int, ...], list[_Place]]]
+    end: int
+
+
 class Reading:
-    """Reads groups, and remembers the layouts that have been described."""
+    """Reads groups, and remembers the layouts that have been described, and where the tensors of
+    messages lie that told of no new one."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}
+        self._forms: dict[bytes, _Form] = {}
 
-    def unpack(self, told: Any, at: int, content: Any) -> list[Group]:
+    def unpack(self, told: bytes, at: int, content: Any) -> list[Group]:
         """Return the groups that a message tells of from `at` on; raises Malformed."""
+        said = told[at:]
         try:
-            return self._groups(told, at, content)
+            form = self._forms.get(said) or self._read(said)
+            if form.end > len(content):
+                raise Malformed(f"{form.end - len(content)} bytes of tensors are not there")
+            return [
+                Group(layout, counts, [_array(content, *place) for place in places])
+                for layout, counts, places in form.groups
+            ]
         except (struct.error, TypeError, ValueError, KeyError, OverflowError) as error:
             raise Malformed(f"what is said of tensors is wrong: {error}") from None
 
-    def _groups(self, told: Any, at: int, content: Any) -> list[Group]:
-        (count,) = _COUNT.unpack_from(told, at)
-        at += _COUNT.size
-        found, start = [], 0
+    def _read(self, told: bytes) -> _Form:
+        (count,) = _COUNT.unpack_from(told)
+        at, end, described = _COUNT.size, 0, False
+        groups: list[tuple[Layout, tuple[int, ...], list[_Place]]] = []
         for _ in range(count):
             number, members, length = _HEAD.unpack_from(told, at)
             at += _HEAD.size
             if length:
                 if number > len(self._known) or number >= _MOST:
                     raise Malformed(f"layout {number} follows none")
-                self._known[number] = _Known(json.loads(bytes(told[at : at + length])))
-                at += length
+                self._known[number] = _Known(json.loads(told[at : at + length]))
+                self._forms.clear()  # it may have been another layout's number
+                at, described = at + length, True
             known = self._known[number]
-            form = struct.Struct(f"<{members}I{len(known.tensors)}Q")
-            numbers = form.unpack_from(told, at)
-            at += form.size
-            counts, sizes = numbers[:members], numbers[members:]
+            numbers = struct.Struct(f"<{members}I{len(known.tensors)}Q")
+            found = numbers.unpack_from(told, at)
+            at += numbers.size
+            counts = found[:members]
             rows = sum(counts) if known.layout.rows else None
             if rows is None and members != 1:
                 raise Malformed(f"{members} members of a layout without rows")
-            arrays = []
-            for (dtype, shape, width), size in zip(known.tensors, sizes):  # noqa: B905 as many
-                if size > len(content) - start:
-                    raise Malformed(f"{size} bytes of a tensor are not there")
-                arrays.append(_array(content, start, size, dtype, width, rows, shape))
-                start += padded(size)
-            found.append(Group(known.layout, counts, arrays))
-        return found
+            places = [*_places(known, rows, found[members:], end)]
+            if places:
+                end = places[-1].start + places[-1].size
+            groups.append((known.layout, counts, places))
+        form = _Form(groups, end)
+        if not described and len(told) < _LONG:
+            if len(self._forms) == _MOST:
+                self._forms.clear()
+            self._forms[told] = form
+        return form
+
+
+def _places(known: _Known, rows: int | None, sizes: Any, end: int) -> Iterator[_Place]:
+    """Return where the tensors of a group lie, behind what ends there: each of so many `rows`, or
+    of its sizes alone (None)."""
+    for (dtype, shape, count), size in zip(known.tensors, sizes):  # noqa: B905 as many
+        start = padded(end)
+        if rows is not None:
+            shape, count = (rows, *shape), count * rows
+        if dtype is not None and count * dtype.itemsize != size:
+            raise Malformed(f"{size} bytes for {dtype} {list(shape)}")
+        yield _Place(start, size, dtype, shape, count)
+        end = start + size
 
 
 def _array(
-    content: Any, at: int, size: int, dtype: Any, width: int, rows: Any, sizes: tuple[int, ...]
+    content: Any, start: int, size: int, dtype: Any, shape: tuple[int, ...], count: int
 ) -> Any:
-    """Return a tensor: of so many `rows` of these sizes, or of these sizes alone (rows None)."""
-    shape = sizes if rows is None else (rows, *sizes)
-    whole = width if rows is None else width * rows
+    """Return the tensor of a place, of so many bytes, or texts."""
     if dtype is None:
-        texts = deserialized(memoryview(content)[at : at + size])
-        if len(texts) != whole:
+        texts = deserialized(memoryview(content)[start : start + size])
+        if len(texts) != count:
             raise Malformed(f"{len(texts)} texts for {list(shape)}")
         return texts.reshape(shape)
-    if whole != size:
-        raise Malformed(f"{size} bytes for {dtype} {list(shape)}")
     if not size:
         return np.empty(shape, dtype)
-    return np.frombuffer(content, dtype, size // dtype.itemsize, at).reshape(shape)
+    return np.frombuffer(content, dtype, count, start).reshape(shape)
 
 
 _EXECUTE = struct.Struct("<QII")

@@ -37,7 +37,10 @@ def deserialize_bytes_tensor(encoded_tensor: Any) -> Any:
 
 
 def _named(tensors: Any, name: str) -> Tensor | None:
-    return next((one for one in tensors if one.name() == name), None)
+    for one in tensors:
+        if one.name() == name:
+            return one
+    return None
 
 
 def get_input_tensor_by_name(inference_request: Any, name: str) -> Tensor | None:

@@ -12,6 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from .link import ROOM, ROOM_BYTES, Link, Unpacking, padded
@@ -28,7 +29,7 @@ class Engine:
         self._sending = threading.Lock()
         self._asked = True
         self._changed = threading.Condition()
-        self._reading = False
+        self._reading, self._waiting = False, 0
         self._gone: Exception | None = None
         self._calls = 0
         self._answers: dict[int, Any] = {}
@@ -58,9 +59,8 @@ class Engine:
     def order(self) -> tuple[Any, Any]:
         """Return the next thing to do and its bytes, which the main thread asks for; raises
         EOFError."""
-        self._wait(lambda: bool(self._orders))
-        with self._sending:
-            self._asked = True
+        self._wait(self._orders.__len__)
+        self._asked = True  # before anything is sent of it, by whichever thread
         return self._orders.popleft()
 
     def ask(
@@ -69,7 +69,7 @@ class Engine:
         """Ask, and return the answer and its tensors."""
         call = self._call()
         self.send({**header, "call": call}, chunks)
-        self._wait(lambda: call in self._answers)
+        self._wait(partial(self._answers.__contains__, call))
         return self._answers.pop(call)
 
     def ask_later(
@@ -117,7 +117,9 @@ class Engine:
                 if self._gone is not None:
                     raise EOFError("the engine has gone") from self._gone
                 if self._reading:
+                    self._waiting += 1
                     self._changed.wait()
+                    self._waiting -= 1
                     continue
                 self._reading = True
                 self._changed.release()
@@ -130,7 +132,8 @@ class Engine:
                     self._changed.acquire()
                     self._take(*message)
                 self._reading = False
-                self._changed.notify_all()
+                if self._waiting:
+                    self._changed.notify_all()
 
     def _take(self, header: dict[str, Any] | bytes, content: Any) -> None:
         if isinstance(header, bytes) or header["do"] not in ("answer", "room"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,40 +15,79 @@ from .tensor import Tensor
 
 def requests_of(first: int, told: Any, groups: list[Group]) -> list[InferenceRequest]:
     """Return the requests of a message, whose numbers follow `first`."""
-    members = [member for group in groups for member in group.members()]
-    more = [None] * len(members) if told is None else told
+    members = [inputs for group in groups for inputs in _members(group)]
+    if told is None:
+        return list(map(InferenceRequest.received, itertools.count(first), members))
     return [
-        InferenceRequest.received(first + at, more[at], [Tensor.received(*one) for one in member])
-        for at, member in enumerate(members)
+        InferenceRequest.received(first + at, inputs, told[at]) for at, inputs in enumerate(members)
     ]
 
 
-def groups_of(responses: list[list[Tensor]]) -> list[Group]:
-    """Return the outputs of responses: of those that follow each other with tensors of the same
-    names, types and sizes of rows, as the rows of one."""
-    groups: list[Group] = []
-    last, counts, parts = None, [], []
-    for outputs in responses:
-        packed = [one.packed() for one in outputs]
-        shapes = [values.shape for *_, values in packed]
-        rows = shapes[0][0] if shapes and shapes[0] else None
-        if rows is None or any(not shape or shape[0] != rows for shape in shapes):
-            rows, shown = None, shapes
-        else:
-            shown = [shape[1:] for shape in shapes]
-        layout = Layout(
-            tuple((name, kind, sizes) for (name, kind, _), sizes in zip(packed, shown)),  # noqa: B905
-            rows is not None,
-        )
-        if layout != last or rows is None:
-            if last is not None:
-                groups.append(_joined(last, counts, parts))
-            last, counts, parts = layout, [], []
-        counts.append(1 if rows is None else rows)
-        parts.append([values for *_, values in packed])
-    if last is not None:
-        groups.append(_joined(last, counts, parts))
-    return groups
+def _members(group: Group) -> Iterable[list[Tensor]]:
+    """Return the tensors of each member of a group."""
+    (tensors, rows), counts, arrays = group
+    if not rows or not tensors:
+        given = [
+            Tensor.received(name, datatype, array)
+            for (name, datatype, _), array in zip(tensors, arrays)  # noqa: B905 as many
+        ]
+        return [given] if not rows else [[] for _ in counts]
+    stops = [*itertools.accumulate(counts)]
+    spans = [slice(stop - count, stop) for count, stop in zip(counts, stops)]  # noqa: B905
+    columns = [
+        [Tensor.received(name, datatype, array[span]) for span in spans]
+        for (name, datatype, _), array in zip(tensors, arrays)  # noqa: B905 as many
+    ]
+    return map(list, zip(*columns))  # noqa: B905 as many
+
+
+class _Form(NamedTuple):
+    """What is to be known of responses whose tensors are of these `kinds`: names, types, shapes.
+    Those `at` these places are wanted."""
+
+    kinds: list[tuple[str, str, tuple[int, ...]]]
+    at: list[int]
+    layout: Layout
+    rows: int
+
+
+class Stacking:
+    """Makes groups of responses, and remembers the form of the last, which the next mostly has."""
+
+    def __init__(self) -> None:
+        self._form: _Form | None = None
+
+    def groups_of(self, responses: list[list[Tensor]], wanted: frozenset[str]) -> list[Group]:
+        """Return the wanted outputs of responses, always the same: of those that follow each other
+        with tensors of the same names, types and sizes of rows, as the rows of one."""
+        groups: list[Group] = []
+        form, layout, counts, parts = self._form, None, [], []
+        for outputs in responses:
+            packed = [one.packed() for one in outputs]
+            kinds = [(name, datatype, values.shape) for name, datatype, values in packed]
+            if form is None or form.kinds != kinds:
+                form = _form_of(kinds, wanted)
+            if form.layout != layout or not form.layout.rows:
+                if layout is not None:
+                    groups.append(_joined(layout, counts, parts))
+                layout, counts, parts = form.layout, [], []
+            counts.append(form.rows)
+            parts.append([packed[at][2] for at in form.at])
+        if layout is not None:
+            groups.append(_joined(layout, counts, parts))
+        self._form = form
+        return groups
+
+
+def _form_of(kinds: list[tuple[str, str, tuple[int, ...]]], wanted: frozenset[str]) -> _Form:
+    at = [place for place, (name, _, _) in enumerate(kinds) if name in wanted]
+    found = [kinds[place] for place in at]
+    counts = {shape[0] if shape else None for _, _, shape in found}
+    rows = counts.pop() if len(counts) == 1 else None
+    if rows is None:
+        return _Form(kinds, at, Layout(tuple(found), False), 1)
+    tensors = tuple((name, datatype, shape[1:]) for name, datatype, shape in found)
+    return _Form(kinds, at, Layout(tensors, True), rows)
 
 
 def _joined(layout: Layout, counts: list[int], parts: list[list[Any]]) -> Group:

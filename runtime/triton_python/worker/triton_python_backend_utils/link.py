@@ -39,6 +39,7 @@ _VERSION = 2
 _JSON, _AWAY = 1, 2  # what kind a message is: its header is JSON; its bytes are in memory
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _ALIGN = 64
+_PADDING = [bytes(-size % _ALIGN) for size in range(_ALIGN)]
 _READ = 1 << 17
 _KEPT = 8  # descriptors that came and are not taken yet
 _RIGHTS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
@@ -71,7 +72,8 @@ class Link:
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._sending = threading.Lock()
-        self._buffer = memoryview(bytearray(_READ))
+        self._bytes = bytearray(_READ)
+        self._buffer = memoryview(self._bytes)
         self._start = self._stop = 0  # of what has been read, and is no message yet
         self._descriptors: deque[int] = deque()
 
@@ -80,13 +82,15 @@ class Link:
         kind = 0
         if isinstance(header, dict):
             header, kind = json.dumps(header).encode(), _JSON
-        size = sum(padded(len(one)) for one in chunks)
+        parts, size = [b"", header], 0
+        for one in chunks:
+            length = len(one)
+            parts += (one, _PADDING[length % _ALIGN])
+            size += padded(length)
         if size > LIMIT or len(header) > _HEADER:
             raise ValueError(f"{size} bytes are more than one message may have, {LIMIT}")
         if size <= INLINE:
-            parts = [_HEAD.pack(_MAGIC, _VERSION, kind, len(header), size), header]
-            for one in chunks:
-                parts += (one, bytes(-len(one) % _ALIGN))
+            parts[0] = _HEAD.pack(_MAGIC, _VERSION, kind, len(header), size)
             whole = b"".join(parts)
             with self._sending:
                 self._end.sendall(whole)
@@ -109,8 +113,9 @@ class Link:
 
     def receive(self) -> tuple[dict[str, Any] | bytes, Any]:
         """Return the next header and its bytes; raises EOFError at the end, Malformed."""
-        self._fill(_HEAD.size)
-        magic, version, kind, length, size = _HEAD.unpack_from(self._buffer, self._start)
+        if self._stop - self._start < _HEAD.size:
+            self._fill(_HEAD.size)
+        magic, version, kind, length, size = _HEAD.unpack_from(self._bytes, self._start)
         if magic != _MAGIC or version != _VERSION or size > LIMIT or length > _HEADER:
             told = bytes(self._buffer[self._start : self._start + _HEAD.size])
             raise Malformed(f"{told.hex()} is no head of version {_VERSION}")
@@ -145,11 +150,12 @@ class Link:
 
     def _exactly(self, size: int) -> bytearray:
         """Return so many bytes, which are the caller's."""
-        if size <= len(self._buffer):
-            self._fill(size)
-            found = bytearray(self._buffer[self._start : self._start + size])
-            self._start += size
-            return found
+        if size <= _READ:
+            if self._stop - self._start < size:
+                self._fill(size)
+            start = self._start
+            self._start = stop = start + size
+            return self._bytes[start:stop]
         found = bytearray(size)
         view, at = memoryview(found), self._stop - self._start
         view[:at] = self._buffer[self._start : self._stop]
@@ -165,7 +171,7 @@ class Link:
             return
         if not have:
             self._start = self._stop = 0
-        elif self._start + size > len(self._buffer):
+        elif self._start + size > _READ:
             self._buffer[:have] = bytes(self._buffer[self._start : self._stop])
             self._start, self._stop = 0, have
         while self._stop - self._start < size:

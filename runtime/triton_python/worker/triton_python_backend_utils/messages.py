@@ -73,7 +73,7 @@ class InferenceResponse:
             raise TypeError(f"an error is a TritonError, not {type(error).__name__}")
         self._outputs: list[Tensor] = list(output_tensors)
         self._error: TritonError | None = error
-        self._parameters = dumped(parameters)
+        self._parameters = "" if parameters is None else dumped(parameters)
 
     def output_tensors(self) -> list[Tensor]:
         return self._outputs
@@ -148,8 +148,20 @@ def answered(response: InferenceResponse | None, chunks: list[Any]) -> dict[str,
     return {"outputs": pack(packed, chunks), "parameters": response.parameters()}
 
 
+_made = object.__new__
+
+
 class InferenceRequest:
     """A request: one that the model is to answer, or one that it makes of another model."""
+
+    _id = _parameters = ""
+    _correlation: int | str = 0
+    _version, _flags, _timeout = -1, 0, 0
+    _number: int | None = None  # of one that was made here
+    _trace: InferenceTrace | None = None
+    release = TRITONSERVER_REQUEST_RELEASE_ALL
+    sender: InferenceResponseSender | None = None
+    """What has been asked for to answer it, if it was."""
 
     def __init__(
         self,
@@ -176,27 +188,20 @@ class InferenceRequest:
         del preferred_memory  # answers are in the host's memory, whatever is preferred
         self._id = _text(request_id)
         self._inputs: list[Tensor] = list(inputs)
-        self._correlation: int | str = correlation_id
+        self._correlation = correlation_id
         self._outputs = frozenset(_text(one) for one in requested_output_names)
         self._model, self._version = _text(model_name), model_version
         self._flags, self._timeout = flags, timeout
-        self._trace: InferenceTrace | None = trace
+        self._trace = trace
         self._parameters = dumped(parameters)
-        self._number: int | None = None  # of one that was made here
-        self._sender: InferenceResponseSender | None = None
-        self.release = TRITONSERVER_REQUEST_RELEASE_ALL
 
-    @classmethod
-    def received(cls, number: int, told: Any, inputs: list[Tensor]) -> InferenceRequest:
+    @staticmethod
+    def received(number: int, inputs: list[Tensor], told: Any = None) -> InferenceRequest:
         """Return the request that a message holds."""
-        one = cls.__new__(cls)
-        one._number, one._inputs, one._model, one._version = number, inputs, WORKER.model, -1
-        one._outputs, one._sender = WORKER.outputs, None
-        one.release = TRITONSERVER_REQUEST_RELEASE_ALL
+        one = _made(InferenceRequest)
+        one._number, one._inputs = number, inputs
+        one._model, one._outputs = WORKER.model, WORKER.outputs
         if told is None:
-            one._id = one._parameters = ""
-            one._correlation = one._flags = one._timeout = 0
-            one._trace = None
             return one
         one._id, one._parameters = told["id"], told["parameters"]
         one._correlation, one._flags = told["correlation"], told["flags"]
@@ -233,21 +238,12 @@ class InferenceRequest:
     def requested_output_names(self) -> set[str]:
         return set(self._outputs)
 
-    def wants(self, output: str) -> bool:
-        """Whether an output was asked for."""
-        return output in self._outputs
-
-    @property
-    def sender(self) -> InferenceResponseSender | None:
-        """What has been asked for to answer it, if it was."""
-        return self._sender
-
     def get_response_sender(self) -> InferenceResponseSender:
         if self._number is None:
             raise TritonModelException("A request that was made here has no response sender.")
-        if self._sender is None:
-            self._sender = InferenceResponseSender(self._number)
-        return self._sender
+        if self.sender is None:
+            self.sender = InferenceResponseSender(self._number)
+        return self.sender
 
     def is_cancelled(self) -> bool:
         return self.get_response_sender().is_cancelled()

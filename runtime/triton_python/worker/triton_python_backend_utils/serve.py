@@ -22,7 +22,7 @@ from typing import Any
 from .batches import Reading, Writing, executed, read_header
 from .config import ModelConfig
 from .engine import WORKER, Engine
-from .grouping import groups_of, requests_of
+from .grouping import Stacking, requests_of
 from .link import Link
 from .messages import (
     TRITONSERVER_REQUEST_RELEASE_RESCHEDULE,
@@ -70,7 +70,7 @@ class _Worker:
         self._model: Any = None  # a model's own object
         self._loop: asyncio.AbstractEventLoop | None = None
         self._background: set[Any] = set()
-        self._reading, self._writing = Reading(), Writing()
+        self._reading, self._writing, self._stacking = Reading(), Writing(), Stacking()
 
     def serve(self) -> None:
         while True:
@@ -151,7 +151,7 @@ class _Worker:
             if asyncio.iscoroutine(returned):
                 returned = self._awaited(returned)
             outputs, more = self._responses(requests, returned)
-            groups = self._writing.pack(groups_of(outputs), chunks)
+            groups = self._writing.pack(self._stacking.groups_of(outputs, WORKER.outputs), chunks)
         except BaseException as error:  # whatever it is, the engine is told, and the worker goes on
             for one in requests:
                 one.get_response_sender().closed = True
@@ -182,7 +182,11 @@ class _Worker:
         """Return the outputs of responses, and what is told of requests whose response is not that
         alone: None where there are none."""
         if returned is None:
-            again = [at for at, one in enumerate(requests) if _comes_again(one)]
+            again = [
+                at
+                for at, one in enumerate(requests)
+                if one.release == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
+            ]
             return [], {"others": dict.fromkeys(range(len(requests))), "again": again}
         if WORKER.decoupled:
             raise _Wrong(
@@ -199,7 +203,7 @@ class _Worker:
             )
         outputs, others, again, parameters = [], {}, [], {}
         for at, (request, response) in enumerate(zip(requests, returned)):  # noqa: B905 as many
-            rescheduled = _comes_again(request)
+            rescheduled = request.release == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
             if response is None:
                 others[at] = None
                 if rescheduled:
@@ -221,16 +225,13 @@ class _Worker:
             if error is not None:
                 others[at] = [error.message(), error.code()]
                 continue
-            outputs.append([one for one in response.output_tensors() if request.wants(one.name())])
-            if response.parameters():
-                parameters[at] = response.parameters()
+            outputs.append(response.output_tensors())
+            said = response.parameters()
+            if said:
+                parameters[at] = said
         if not others and not parameters:
             return outputs, None
         return outputs, {"others": others, "again": again, "parameters": parameters}
-
-
-def _comes_again(request: InferenceRequest) -> bool:
-    return request.release == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
 
 
 def _said(error: Any) -> dict[str, Any]:

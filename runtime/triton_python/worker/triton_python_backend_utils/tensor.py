@@ -30,6 +30,9 @@ _OF_NUMPY: dict[Any, str] = {dtype: name for name, dtype in DTYPES.items() if na
 _CPU = (1, 0)  # DLPack's device
 
 
+_made = object.__new__
+
+
 class TritonModelException(Exception):
     """What the functions of this module raise."""
 
@@ -40,6 +43,11 @@ class Tensor:
     __slots__ = ("_datatype", "_name", "_values")
 
     def __init__(self, name: str, numpy_array: Any) -> None:
+        if name and type(numpy_array) is np.ndarray:
+            datatype = _OF_NUMPY.get(numpy_array.dtype)
+            if datatype is not None:
+                self._name, self._datatype, self._values = name, datatype, numpy_array
+                return
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
         if not isinstance(numpy_array, (np.ndarray, np.generic)):
@@ -57,10 +65,10 @@ class Tensor:
             raise TritonModelException(f"NumPy type {values.dtype} of {name!r} is not supported.")
         self._name, self._datatype, self._values = name, datatype, values
 
-    @classmethod
-    def received(cls, name: str, datatype: str, values: Any) -> Tensor:
+    @staticmethod
+    def received(name: str, datatype: str, values: Any) -> Tensor:
         """Return the tensor that a message holds."""
-        one = cls.__new__(cls)
+        one = _made(Tensor)
         one._name, one._datatype, one._values = name, datatype, values
         return one
 
