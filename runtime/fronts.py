@@ -27,7 +27,7 @@ from .grpc.methods import SERVICE as INFERENCE
 from .grpc.methods import inference_methods
 from .grpc.reflection import reflection_methods
 from .http import HttpFront
-from .http_answer import Begin
+from .http_answer import Inference
 from .http_door import Door
 from .http_protocol import limited
 from .page.files import page_routes
@@ -68,7 +68,7 @@ class Fronts:
         page = page_routes() if config.page else ()
         front = HttpFront(service, operations, page)
         self._http = Door(front, config.host, config.hosts)
-        self._begin = self._http.opening(front.begin)
+        self._inference = self._http.opening(front)
         self._metrics = Door(metrics_app(service.repository), config.host, config.hosts)
         started: Future[Addresses] = Future()
         self._loop = uvloop.new_event_loop()
@@ -109,11 +109,11 @@ class Fronts:
                 app: ASGIApp,
                 port: int | None,
                 tls: ssl.SSLContext | None = None,
-                begin: Begin | None = None,
+                inference: Inference | None = None,
             ) -> str | None:
                 if port is None:
                     return None
-                servers.append(_uvicorn(app, config.callers, tls, begin))
+                servers.append(_uvicorn(app, config.callers, tls, inference))
                 listening = opened.enter_context(_listen(config.host, port, config.callers))
                 await opened.enter_async_context(_running(servers[-1], listening))
                 return _address(config.host, listening.getsockname()[1])
@@ -124,7 +124,7 @@ class Fronts:
                 grpc = await opened.enter_async_context(
                     _grpc(config, carrier, self._methods, self._left)
                 )
-            http = await open_http(self._http, config.http_port, tls, self._begin)
+            http = await open_http(self._http, config.http_port, tls, self._inference)
             metrics = await open_http(self._metrics, config.metrics_port)
             started.set_result(Addresses(http, grpc, metrics, carrier))
             await self._stop.wait()
@@ -143,12 +143,12 @@ def choose_carrier(config: ServerConfig) -> Carrier:
 
 
 def _uvicorn(
-    app: ASGIApp, callers: CallerLimits, tls: ssl.SSLContext | None, begin: Begin | None
+    app: ASGIApp, callers: CallerLimits, tls: ssl.SSLContext | None, inference: Inference | None
 ) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=limited(callers, begin),
+            http=limited(callers, inference),
             interface="asgi3",
             ws="none",
             lifespan="off",
@@ -171,6 +171,8 @@ async def _running(server: uvicorn.Server, listening: socket.socket) -> AsyncGen
     finally:
         server.should_exit = True
         await serving
+        for connection in tuple(server.server_state.connections):  # their time is over
+            connection.transport.abort()
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -5,13 +5,16 @@ Inference is taken straight from ASGI, before any routing; everything else is in
 
 from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
+from contextlib import suppress
+from functools import lru_cache, partial
+from urllib.parse import unquote
 
+from httptools import parse_url
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from .compression import BodyTooLarge, compress
-from .http_answer import Answer
+from .http_answer import Answer, Asked, Begun, Later
 from .http_body import NO_TEXTS, GoneError, as_texts, done_before_disconnect, whole_body
 from .http_parts import KIND, begin_parts
 from .http_routes import routes
@@ -27,6 +30,7 @@ from .service import Service, explain
 
 _JSON = (b"content-type", b"application/json")
 _BINARY = (b"content-type", b"application/octet-stream")
+_KNOWN, _LONG = 256, 512  # targets that are known again, and bytes of one that is not kept
 
 
 class HttpFront:
@@ -37,18 +41,23 @@ class HttpFront:
     ) -> None:
         self._service = service
         self._routes = routes(service, operations, page)
+        self._known = lru_cache(_KNOWN)(_asked_at)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        asked = _model_asked(scope)
-        if asked is None:
-            return self._routes(scope, receive, send)
-        return self._infer(scope, receive, send, *asked)
+        if scope["type"] == "http" and scope["method"] == "POST":
+            asked = _asked_in(scope["path"])
+            if asked is not None:
+                return self._infer(scope, receive, send, *asked)
+        return self._routes(scope, receive, send)
 
-    def begin(self, scope: Scope, headers: dict[bytes, bytes], body: Buffer) -> Answer | ASGIApp:
+    def asked(self, target: bytes) -> Asked | None:
+        """Return what a POST to a target asks for (`http_answer.py`)."""
+        return self._known(target) if len(target) < _LONG else _asked_at(target)
+
+    def begin(self, asked: Asked, headers: dict[bytes, bytes], body: Buffer) -> Begun:
         """Begin a request that is all there (`http_answer.py`): a task of its own for a cheap
         inference takes as long as much of what is done in it."""
-        asked = _model_asked(scope)
-        if asked is None or b"content-encoding" in headers:
+        if b"content-encoding" in headers:
             return self
         return self._begin(headers, body, *asked)
 
@@ -72,12 +81,14 @@ class HttpFront:
         begun = self._begin(headers, body, name, version)
         if isinstance(begun, Answer):
             await begun.send(send)
+        elif isinstance(begun, Later):
+            with suppress(GoneError):
+                await done_before_disconnect(begun.outcome, receive)
+                await begun.answer().send(send)
         else:
             await begun(scope, receive, send)
 
-    def _begin(
-        self, headers: dict[bytes, bytes], body: Buffer, name: str, version: str
-    ) -> Answer | ASGIApp:
+    def _begin(self, headers: dict[bytes, bytes], body: Buffer, name: str, version: str) -> Begun:
         """Answer, or return what does when it can."""
         request_id = ""
         try:
@@ -86,7 +97,7 @@ class HttpFront:
                 texts = as_texts(headers)
             extras, limits = service.extras(texts), service.limits
             if len(body) > limits.body:
-                raise BodyTooLarge(f"the body has more than {limits.body} bytes")
+                raise BodyTooLarge(f"the body has {len(body)} bytes, the limit is {limits.body}")
             json_length = headers.get(b"inference-header-content-length")
             model = service.find(name, version)
             try:
@@ -110,33 +121,12 @@ class HttpFront:
                 return partial(self._send_parts, model, version, request, deliveries)
             model, outcome = service.begin(model, request, version)
             if isinstance(outcome, Future):
-                return partial(self._finish, outcome, model, request_id, deliveries, accepted)
+                finish = partial(_finished, outcome, model, request_id, deliveries, accepted)
+                return Later(outcome, finish)
             content, head = encode_body(model, request_id, outcome, deliveries)
             return _answer(200, content, head, accepted)
         except Exception as error:
             return _failed(error, request_id)
-
-    async def _finish(
-        self,
-        outcome: Future[Response],
-        model: Model,
-        request_id: str,
-        deliveries: Deliveries,
-        accepted: bytes | None,
-        _: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        """Answer when a request is done."""
-        try:
-            await done_before_disconnect(outcome, receive)
-            content, head = encode_body(model, request_id, outcome.result().outputs, deliveries)
-            answer = _answer(200, content, head, accepted)
-        except GoneError:
-            return
-        except Exception as error:
-            answer = _failed(error, request_id)
-        await answer.send(send)
 
     async def _send_parts(
         self,
@@ -159,17 +149,36 @@ class HttpFront:
             await parts(scope, receive, send)
 
 
-def _model_asked(scope: Scope) -> tuple[str, str] | None:
+def _asked_at(target: bytes) -> Asked | None:
+    """Return what a POST to a target asks for; the path in it is read as uvicorn reads it."""
+    path = parse_url(target).path.decode("ascii")
+    return _asked_in(unquote(path) if "%" in path else path)
+
+
+def _asked_in(path: str) -> Asked | None:
     """Return of which model an inference is asked for, and in which version."""
-    if scope["type"] == "http" and scope["method"] == "POST":
-        match scope["path"].split("/"):
-            case ["", "v2", "models", name, "infer"]:
-                return name, ""
-            case ["", "v2", "models", name, "versions", version, "infer"]:
-                return name, version
-            case _:
-                pass
-    return None
+    match path.split("/"):
+        case ["", "v2", "models", name, "infer"]:
+            return name, ""
+        case ["", "v2", "models", name, "versions", version, "infer"]:
+            return name, version
+        case _:
+            return None
+
+
+def _finished(
+    outcome: Future[Response],
+    model: Model,
+    request_id: str,
+    deliveries: Deliveries,
+    accepted: bytes | None,
+) -> Answer:
+    """Return the answer of a request that is done."""
+    try:
+        content, head = encode_body(model, request_id, outcome.result().outputs, deliveries)
+        return _answer(200, content, head, accepted)
+    except Exception as error:
+        return _failed(error, request_id)
 
 
 def _require_parts(service: Service, model: Model, headers: Mapping[bytes, bytes]) -> None:

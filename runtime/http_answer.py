@@ -1,11 +1,13 @@
 """HTTP: an answer that is whole, and what begins a request that is."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from concurrent.futures import Future
+from typing import NamedTuple, Protocol, TypeAlias
 
-from starlette.types import ASGIApp, Message, Scope, Send
+from starlette.types import ASGIApp, Message, Send
 
 from .protocols.raw import Buffer
+from .request import Response
 
 
 class Answer(NamedTuple):
@@ -26,6 +28,28 @@ class Answer(NamedTuple):
         await send({"type": "http.response.body", "body": self.body})
 
 
-Begin: TypeAlias = Callable[[Scope, dict[bytes, bytes], Buffer], Answer | ASGIApp]
-"""Begins a request, of which all of the body is there: returns the answer, or what is to answer,
-which may receive the body once more. The headers are those of the scope."""
+class Later(NamedTuple):
+    """What an answer waits for, and what makes it once that is done; neither raises."""
+
+    outcome: Future[Response]
+    answer: Callable[[], Answer]
+
+
+Asked: TypeAlias = tuple[str, str]
+"""The name of a model and the version of it that is asked for, empty where none is."""
+
+Begun: TypeAlias = Answer | Later | ASGIApp
+"""The answer, what it waits for, or what is to answer, which may receive the body once more."""
+
+
+class Inference(Protocol):
+    """Begins requests for inference, of which all of the body is there."""
+
+    def asked(self, target: bytes) -> Asked | None:
+        """Return what a POST to a target asks for, None where that is no inference; raises
+        HttpParserInvalidURLError where it is no target."""
+        ...
+
+    def begin(self, asked: Asked, headers: dict[bytes, bytes], body: Buffer) -> Begun:
+        """Begin a request. The names of headers are in lower case."""
+        ...

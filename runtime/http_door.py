@@ -10,7 +10,7 @@ A browser runs what any site sends it, on machines that reach what that site doe
   (`Sec-Fetch-Site`, `Origin`), and no script can change what they say; other clients send neither.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .access import is_loopback
-from .http_answer import Answer, Begin
+from .http_answer import Asked, Begun, Inference
 from .http_status import STATUS, error_body
 from .protocols.names import shown
 from .protocols.raw import Buffer
@@ -40,33 +40,42 @@ class Door:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http":
-            why = self._refuses(scope, dict(scope["headers"]))
+            why = self.refuses(scope["method"], dict(scope["headers"]))
             if why is not None:
                 return _refusal(why)(scope, receive, send)
         return self._app(scope, receive, send)
 
-    def opening(self, begin: Begin) -> Begin:
-        """Return what begins, as `begin` does, the requests that are let in."""
+    def opening(self, inference: Inference) -> Inference:
+        """Return what begins the requests that are let in."""
+        return _Opening(self.refuses, inference)
 
-        def open_to(scope: Scope, headers: dict[bytes, bytes], body: Buffer) -> Answer | ASGIApp:
-            why = self._refuses(scope, headers)
-            return begin(scope, headers, body) if why is None else _refusal(why)
-
-        return open_to
-
-    def _refuses(self, scope: Scope, headers: dict[bytes, bytes]) -> str | None:
+    def refuses(self, method: str, headers: dict[bytes, bytes]) -> str | None:
         """Return why a request is not let in, None where it is."""
         host = headers.get(b"host")
         if self._guarded and host is not None and not self._known(host):
             name = shown(_name(host.decode("latin-1")))
             return f"this server does not go by the name {name}; see --host-name"
-        if scope["method"] not in _SAFE and _from_elsewhere(headers, host):
+        if method not in _SAFE and _from_elsewhere(headers, host):
             return "what a page of another site has a browser send is refused"
         return None
 
     def _is_known(self, host: bytes) -> bool:
         name = _plain(_name(host.decode("latin-1")))
         return "." not in name or name in self._names or _is_address(name) or _is_local(name)
+
+
+class _Opening:
+    """Begins what is let in."""
+
+    def __init__(
+        self, refuses: Callable[[str, dict[bytes, bytes]], str | None], inference: Inference
+    ) -> None:
+        self._refuses, self._begin = refuses, inference.begin
+        self.asked = inference.asked
+
+    def begin(self, asked: Asked, headers: dict[bytes, bytes], body: Buffer) -> Begun:
+        why = self._refuses("POST", headers)
+        return self._begin(asked, headers, body) if why is None else _refusal(why)
 
 
 def _name(host: str) -> str:
