@@ -10,7 +10,8 @@
     unanswered                      nor for answers
     versions: MODEL 1 3             its versions, if they are not 1 alone
     bare                            no version holds a model's file
-    -- MODEL/config.pbtxt           a file, with all that follows; `<plain>` stands for three lines
+    -- MODEL/config.pbtxt           a file, with all that follows; `<plain>` stands for three lines,
+                                    `<bom>` and its likes for characters that cannot be seen
 
 Each model that is no ensemble is the Python model below.
 """
@@ -51,6 +52,11 @@ _STANDS_FOR = {
     "<batched>\n": f'backend: "python"\n{_X}{_Y}max_batch_size: 8\n',
     "<ensemble>\n": f'platform: "ensemble"\n{_X}{_Y}',
     "<model>\n": _MODEL,
+    "<bom>": "\ufeff",
+    "<nul>": "\0",
+    "<nbsp>": "\u00a0",
+    "<open>": "\u201c",
+    "<close>": "\u201d",
 }
 
 

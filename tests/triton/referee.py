@@ -47,7 +47,9 @@ class Referee:
         status, answer = self.ask(f"repository/models/{name}/load", {})
         if status == 200:
             return ""
-        said = self.log.read_bytes()[before:].decode()  # what the answer leaves out
+        said = self.log.read_bytes()[before:].decode(
+            "utf-8", "replace"
+        )  # what the answer leaves out
         lines = [answer["error"], *re.findall(r"^E.*?\] (.*)$", said, re.MULTILINE)]
         return "\n".join(lines).replace(f"{self.folder.parent}/", "")
 

@@ -130,5 +130,6 @@ def unread(source: Source) -> Config:
         "HR601",
         "a configuration is text in UTF-8",
         Label(Span(source, end, end), "what comes here is not"),
+        help="save the file as UTF-8",
     )
     return Config(ModelConfig(), source, Block((), Span(source, 0, 0)), (mistake,))

@@ -13,6 +13,7 @@ from google.protobuf import text_encoding
 
 from ..dsl.diagnostic import Diagnostic, Label
 from ..dsl.source import Source, Span
+from .config_chars import is_strange, strange
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,11 @@ class Tree:
 
 def read_tree(source: Source) -> Tree:
     """Read the fields of a text; what comes behind a mistake of syntax is not read."""
-    reader = _Reader(source)
     fields: tuple[Field, ...] = ()
+    if (nul := source.text.find("\0")) >= 0:  # nor may a comment or a text hold one
+        mistake = strange(Span(source, nul, nul + 1))
+        return Tree(Block(fields, Span(source, 0, len(source.text))), (mistake,))
+    reader = _Reader(source)
     mistakes: list[Diagnostic] = []
     try:
         fields = reader.fields(None)
@@ -74,7 +78,7 @@ def read_tree(source: Source) -> Tree:
 
 
 _TOKEN = re.compile(
-    r"""(?P<space>(?:\s|\#[^\n]*)+)
+    r"""(?P<space>(?:[ \t\n\r\v\f]|\#[^\n]*)+)
     |(?P<hole>\$\{[^}\n]*\}?|\{\{.*?\}\}|\{%.*?%\}|\$\w+|@\w+@|%\w+%)
     |(?P<word>[A-Za-z_]\w*)
     |(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFuUlL]?)
@@ -251,6 +255,8 @@ class _Reader:
         )
 
     def _wrong(self, token: _Token, message: str, said: str, opening: _Token | None) -> _Mistake:
+        if token.kind == "other" and is_strange(token.text):
+            return _Mistake(strange(token.place))
         opened = (Label(opening.place, "opened here"),) if opening is not None else ()
         return _Mistake(Diagnostic(_SYNTAX, message, Label(token.place, said), opened))
 
