@@ -297,11 +297,11 @@ def two_of_one_name(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "status", "said"),
     [
-        (nothing, 2, "there is no plan in"),
+        (nothing, 2, "in a folder lie NAME.plan, NAME.pipe or NAME/VERSION/model.plan"),
         (two_of_one_name, 2, "are both version 1"),
         (no_plan, 1, "error[HR410]"),
         (half_a_source, 1, "error[HR0"),
-        (one_pipeline_twice, 3, "two plans hold a pipeline `p`"),
+        (one_pipeline_twice, 3, "two plans hold a pipeline `p`: those of the apps `a` and `b`"),
     ],
 )
 def test_a_folder_that_cannot_be_served_is_told(

@@ -120,7 +120,10 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         if not explicit:
             _load(keeper, _serving.named(arguments.targets), console, arguments)
             if not repository.routes and not watch:
-                raise UsageError(f"there is no plan in `{'`, `'.join(arguments.targets)}`")
+                raise UsageError(
+                    f"there is no plan in `{'`, `'.join(arguments.targets)}`",
+                    "in a folder lie NAME.plan, NAME.pipe or NAME/VERSION/model.plan",
+                )
         if not (explicit or watch):
             _serving.check_parts(find(), arguments)
             _permissions.check_labels(config, repository)
@@ -143,6 +146,8 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             seconds = time.perf_counter() - start
             console.print(f"{' '.join(arguments.targets)} ready in {seconds:.1f} s")
             _tell(repository, config, server.addresses, console)
+            if explicit and not repository.routes:
+                console.print("nothing is loaded until a caller asks: `--load NAME` loads at once")
             server.wait()
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
