@@ -6,19 +6,21 @@ belongs to others too, the caller among them, so its arrays are read-only.
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar, cast
+from functools import partial
+from time import perf_counter
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from ..compiler.plan import PythonSegment
 from ..dsl.types import ListType, TensorType, Type
 from ..stdlib.dtypes import to_numpy
-from ..stdlib.op import Item
+from ..stdlib.op import Array, Item
 from .convert import Convert, Mismatch, converter
 from .metrics import StageCell
 from .padding import Padder
 from .rows import Rows, Value, as_array
-from .shapes import Bindings, bind, failed
+from .shapes import Bindings, bind, failed, names
 from .stage import Part, Policy, StageError, StageGone, classes, run_parts, timed_run
 
 _SHOWN = 500
@@ -64,11 +66,18 @@ class PythonStage:
         self._results = tuple(
             (field.name, field.type, converter(field.type)) for field in signature.results
         )
+        self._takers = tuple(map(_taker, self._params))
+        self._binds = bool(segment.checks or names(field.type for field in signature.results))
+        self._only = self._results[0] if len(self._results) == 1 and not self._binds else None
+        alone = self._only is not None and len(self._takers) == 1
+        self._simple = (self._takers[0], *self._only) if self._only and alone else None
         self._limit = segment.batching.maximum if segment.batching is not None else segment.group
         self._padder = Padder.of(segment)
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if not self._segment.batched:
+            if count == 1 and self._simple is not None:
+                return self._run_one(*self._simple, columns[0].item(0), cell)
             return timed_run(self, columns, count, cell)
         limit, parts = self._limit or count, self.split(columns, count)
         if self._padder is not None and len(parts) > 1:
@@ -82,6 +91,30 @@ class PythonStage:
                 raise
             # rows that failed together run once more on their own, to find the one to blame
             return run_parts(self, parts, count, 1, cell)
+
+    def _run_one(
+        self,
+        take: Callable[[Value], Item],
+        name: str,
+        kind: Type,
+        convert: Convert,
+        item: Value,
+        cell: StageCell,
+    ) -> list[Rows]:
+        """Do as `execute` does for one row of a function of one parameter and one result: such a
+        function often takes less time than what is around it."""
+        start = perf_counter()
+        given = take(item)
+        try:
+            returned = self._function(given)
+        except BaseException as error:
+            self._fail(error, 0)
+        try:
+            value: Value = convert(returned, {})
+        except Mismatch as error:
+            raise _mismatched(name, kind, error, 0) from error
+        cell.record(1, perf_counter() - start)
+        return [Rows(1, [value], None)]
 
     def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if self._padder is not None:
@@ -103,14 +136,17 @@ class PythonStage:
         if self._segment.batched:
             return self._execute_batched(columns, count)
         results: list[list[Value]] = [[] for _ in self._results]
+        only = self._only
         for row in range(count):
             arguments = [
-                argument(column.item(row), kind)
-                for column, kind in zip(columns, self._params, strict=True)
+                take(column.item(row)) for take, column in zip(self._takers, columns, strict=True)
             ]
-            returned = self._fields(self._call(arguments, row), row)
-            self._keep(arguments, returned, results, row)
-        return [Rows.of(items) for items in results]
+            returned = self._call(arguments, row)
+            if only is not None:
+                results[0].append(self._checked(*only, returned, {}, row))
+            else:
+                self._keep(arguments, self._fields(returned, row), results, row)
+        return [Rows(count, items, None) for items in results]
 
     def _execute_batched(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         rows = [
@@ -136,13 +172,15 @@ class PythonStage:
     def _call(self, arguments: Sequence[object], row: int | None) -> object:
         try:
             return self._function(*arguments)
-        except StageGone:
-            raise
         except BaseException as error:
-            # any other would end the thread it runs in, and leave its request without an answer
-            if is_interrupt(error):
-                raise
-            raise StageError(f"`{self._segment.attribute}` raised {said(error)}", row) from error
+            self._fail(error, row)
+
+    def _fail(self, error: BaseException, row: int | None) -> NoReturn:
+        """Raise what a function has raised as what a stage raises: any other would end the thread
+        it runs in, and leave its request without an answer."""
+        if isinstance(error, StageGone) or is_interrupt(error):
+            raise error
+        raise StageError(f"`{self._segment.attribute}` raised {said(error)}", row) from error
 
     def _fields(self, returned: object, row: int | None) -> Sequence[object]:
         if len(self._results) == 1:
@@ -170,7 +208,7 @@ class PythonStage:
         row: int,
     ) -> None:
         bindings: Bindings = {}
-        for kind, item in zip(self._params, arguments, strict=True):
+        for kind, item in zip(self._params, arguments, strict=True) if self._binds else ():
             if isinstance(kind, TensorType) and isinstance(item, np.ndarray):
                 bind(kind.dims, item.shape, bindings)
         for (name, kind, convert), value, items in zip(
@@ -188,9 +226,7 @@ class PythonStage:
         try:
             return convert(value, bindings)
         except Mismatch as error:
-            if isinstance(kind, ListType) and "\n" not in str(error):
-                raise StageError(f"its result `{name}`{_spaced(error)}", row) from error
-            raise StageError(f"its result `{name}` {error}", row) from error
+            raise _mismatched(name, kind, error, row) from error
 
     def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
         """Return what rows that run together have in common: shapes, but for what is filled up."""
@@ -208,6 +244,12 @@ class PythonStage:
         return tuple(parts)
 
 
+def _mismatched(name: str, kind: Type, error: Mismatch, row: int) -> StageError:
+    if isinstance(kind, ListType) and "\n" not in str(error):
+        return StageError(f"its result `{name}`{_spaced(error)}", row)
+    return StageError(f"its result `{name}` {error}", row)
+
+
 def _spaced(error: Mismatch) -> str:
     return str(error) if str(error).startswith("[") else f" {error}"
 
@@ -218,6 +260,19 @@ def _stacked_dtype(kind: Type | None) -> "np.dtype[Any] | None":  # Any: of any 
         return None
     dtype = to_numpy(kind.dtype)
     return dtype if not dtype.hasobject or kind.dims else None
+
+
+def _taker(kind: Type | None) -> Callable[[Value], Item]:
+    """Return what does as `argument` does for this parameter, an array the quickest."""
+    if not isinstance(kind, TensorType):
+        return partial(argument, kind=kind)
+
+    def take(item: Value) -> Item:
+        if item.__class__ is np.ndarray:
+            return lent(cast("Array", item))
+        return argument(item, kind)
+
+    return take
 
 
 def argument(item: Value, kind: Type | None) -> Item:
@@ -242,5 +297,5 @@ def lent(tensor: Lent) -> Lent:
     if not isinstance(tensor, np.ndarray) or not tensor.flags.writeable:
         return tensor
     view = tensor.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
