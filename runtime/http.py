@@ -1,6 +1,7 @@
 """HTTP: an ASGI application for the protocol.
 
-Inference is taken straight from ASGI, before any routing; everything else is in `http_routes.py`.
+Inference is taken straight from ASGI, before any routing, or from who reads it (`http_answer.py`);
+everything else is in `http_routes.py`.
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
@@ -11,26 +12,30 @@ from urllib.parse import unquote
 
 from httptools import parse_url
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .compression import BodyTooLarge, compress
-from .http_answer import Answer, Asked, Begun, Later
+from .access import Access
+from .compression import BodyTooLarge
+from .http_answer import Answer, Asked, Begun, Later, Way
 from .http_body import NO_TEXTS, GoneError, as_texts, done_before_disconnect, whole_body
-from .http_parts import KIND, begin_parts
+from .http_encode import encode, failed
+from .http_generate import as_events
+from .http_parts import KIND, as_parts
 from .http_routes import routes
-from .http_status import STATUS, TOO_LARGE, error_body, error_headers
+from .http_stream import send_stream
 from .protocols.deliveries import Deliveries
 from .protocols.ext.decoupled import is_decoupled
-from .protocols.json_codec import decode_body, encode_body
+from .protocols.generate_codec import decode_generate
+from .protocols.json_codec import decode_body
 from .protocols.models import Model
 from .protocols.operation import Operation
 from .protocols.raw import Buffer
 from .request import Code, Fault, Request, RequestError, Response
-from .service import Service, explain
+from .service import Service
 
-_JSON = (b"content-type", b"application/json")
-_BINARY = (b"content-type", b"application/octet-stream")
 _KNOWN, _LONG = 256, 512  # targets that are known again, and bytes of one that is not kept
+_WAYS = {way.value: way for way in Way}
+_PLAIN = Deliveries(False)
 
 
 class HttpFront:
@@ -47,7 +52,7 @@ class HttpFront:
         if scope["type"] == "http" and scope["method"] == "POST":
             asked = _asked_in(scope["path"])
             if asked is not None:
-                return self._infer(scope, receive, send, *asked)
+                return self._infer(scope, receive, send, asked)
         return self._routes(scope, receive, send)
 
     def asked(self, target: bytes) -> Asked | None:
@@ -59,11 +64,9 @@ class HttpFront:
         inference takes as long as much of what is done in it."""
         if b"content-encoding" in headers:
             return self
-        return self._begin(headers, body, *asked)
+        return self._begin(asked, headers, body)
 
-    async def _infer(
-        self, scope: Scope, receive: Receive, send: Send, name: str, version: str
-    ) -> None:
+    async def _infer(self, scope: Scope, receive: Receive, send: Send, asked: Asked) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         service = self._service
         try:
@@ -76,9 +79,9 @@ class HttpFront:
         except GoneError:
             return
         except Exception as error:
-            await _failed(error, "").send(send)
+            await failed(error).send(send)
             return
-        begun = self._begin(headers, body, name, version)
+        begun = self._begin(asked, headers, body)
         if isinstance(begun, Answer):
             await begun.send(send)
         elif isinstance(begun, Later):
@@ -88,65 +91,51 @@ class HttpFront:
         else:
             await begun(scope, receive, send)
 
-    def _begin(self, headers: dict[bytes, bytes], body: Buffer, name: str, version: str) -> Begun:
+    def _begin(self, asked: Asked, headers: dict[bytes, bytes], body: Buffer) -> Begun:
         """Answer, or return what does when it can."""
         request_id = ""
+        way = asked.way
         try:
             service, texts = self._service, NO_TEXTS
             if service.reads_headers:
                 texts = as_texts(headers)
-            extras, limits = service.extras(texts), service.limits
-            if len(body) > limits.body:
-                raise BodyTooLarge(f"the body has {len(body)} bytes, the limit is {limits.body}")
-            json_length = headers.get(b"inference-header-content-length")
-            model = service.find(name, version)
-            try:
-                request, deliveries = decode_body(
-                    model,
-                    body,
-                    None if json_length is None else _number(json_length),
-                    limits,
-                    service.now(),
-                    extras,
-                )
-            except Exception as error:
-                service.count_refused(model, error)
-                raise
+            model, request, deliveries = self._decoded(asked, headers, texts, body)
             request_id = request.id
             if texts:
                 request = service.with_headers(request, texts)
-            accepted = headers.get(b"accept-encoding")
             if is_decoupled(model):
-                _require_parts(service, model, headers)
-                return partial(self._send_parts, model, version, request, deliveries)
-            model, outcome = service.begin(model, request, version)
+                return _streaming(service, asked, model, headers, request, deliveries)
+            model, outcome = service.begin(model, request, asked.version)
+            accepted = headers.get(b"accept-encoding")
             if isinstance(outcome, Future):
-                finish = partial(_finished, outcome, model, request_id, deliveries, accepted)
-                return Later(outcome, finish)
-            content, head = encode_body(model, request_id, outcome, deliveries)
-            return _answer(200, content, head, accepted)
+                answer = partial(_done, outcome, way, model, request_id, deliveries, accepted)
+                return Later(outcome, answer)
+            return encode(way, model, request_id, outcome, deliveries, accepted)
         except Exception as error:
-            return _failed(error, request_id)
+            return failed(error, request_id)
 
-    async def _send_parts(
-        self,
-        model: Model,
-        version: str,
-        request: Request,
-        deliveries: Deliveries,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        """Answer with the responses of a stream."""
+    def _decoded(
+        self, asked: Asked, headers: dict[bytes, bytes], texts: Mapping[str, str], body: Buffer
+    ) -> tuple[Model, Request, Deliveries]:
+        """Return what is asked for, of which model, and how it is to be answered."""
+        service, limits = self._service, self._service.limits
+        extras = service.extras(texts)
+        if asked.way is not Way.INFER:
+            authorization = headers.get(b"authorization", b"").decode("latin-1")
+            service.policy.require(Access.INFER, authorization)
+        if len(body) > limits.body:
+            raise BodyTooLarge(f"the body has {len(body)} bytes, the limit is {limits.body}")
+        model = service.find(asked.name, asked.version)
         try:
-            parts = await begin_parts(self._service, model, version, request, deliveries, receive)
-        except GoneError:
-            return
+            if asked.way is not Way.INFER:
+                return model, decode_generate(model, bytes(body), limits, service.now()), _PLAIN
+            told = headers.get(b"inference-header-content-length")
+            json_length = None if told is None else _number(told)
+            decoded = decode_body(model, body, json_length, limits, service.now(), extras)
         except Exception as error:
-            await _failed(error, request.id).send(send)
-        else:
-            await parts(scope, receive, send)
+            service.count_refused(model, error)
+            raise
+        return model, *decoded
 
 
 def _asked_at(target: bytes) -> Asked | None:
@@ -156,18 +145,45 @@ def _asked_at(target: bytes) -> Asked | None:
 
 
 def _asked_in(path: str) -> Asked | None:
-    """Return of which model an inference is asked for, and in which version."""
+    """Return of which model an inference is asked for, in which version and form."""
     match path.split("/"):
-        case ["", "v2", "models", name, "infer"]:
-            return name, ""
-        case ["", "v2", "models", name, "versions", version, "infer"]:
-            return name, version
+        case ["", "v2", "models", name, last]:
+            version = ""
+        case ["", "v2", "models", name, "versions", version, last]:
+            pass
         case _:
             return None
+    way = _WAYS.get(last)
+    return None if way is None else Asked(name, version, way)
 
 
-def _finished(
+def _streaming(
+    service: Service,
+    asked: Asked,
+    model: Model,
+    headers: Mapping[bytes, bytes],
+    request: Request,
+    deliveries: Deliveries,
+) -> ASGIApp:
+    """Return what answers more than once; raises the Fault where one answer is asked for."""
+    if asked.way is Way.EVENTS:
+        framing = as_events(request)
+    elif asked.way is Way.INFER and KIND in headers.get(b"accept", b""):
+        framing = as_parts(request, deliveries)
+    else:
+        cure = "call generate_stream"
+        if asked.way is Way.INFER:
+            cure += f", or infer with the header `Accept: {KIND.decode()}`"
+        told = f"`{model.name}` is a stream and answers more than once: {cure}"
+        fault = Fault(Code.UNSUPPORTED, told)
+        service.count_refused(model, fault)
+        raise fault
+    return partial(send_stream, service, model, asked.version, request, framing)
+
+
+def _done(
     outcome: Future[Response],
+    way: Way,
     model: Model,
     request_id: str,
     deliveries: Deliveries,
@@ -175,52 +191,12 @@ def _finished(
 ) -> Answer:
     """Return the answer of a request that is done."""
     try:
-        content, head = encode_body(model, request_id, outcome.result().outputs, deliveries)
-        return _answer(200, content, head, accepted)
+        return encode(way, model, request_id, outcome.result().outputs, deliveries, accepted)
     except Exception as error:
-        return _failed(error, request_id)
-
-
-def _require_parts(service: Service, model: Model, headers: Mapping[bytes, bytes]) -> None:
-    """Raise the Fault of who asks for one answer of what answers more than once."""
-    if KIND in headers.get(b"accept", b""):
-        return
-    fault = Fault(
-        Code.UNSUPPORTED,
-        f"`{model.name}` is a stream and answers more than once: call generate_stream, or infer "
-        f"with the header `Accept: {KIND.decode()}`",
-    )
-    service.count_refused(model, fault)
-    raise fault
-
-
-def _failed(error: Exception, request_id: str) -> Answer:
-    if isinstance(error, BodyTooLarge):
-        return _answer(TOO_LARGE, error_body(str(error)))
-    fault = explain(error, request_id)
-    answer = _answer(STATUS[fault.code], error_body(fault.message))
-    answer.headers.extend(error_headers(fault))
-    return answer
+        return failed(error, request_id)
 
 
 def _number(value: bytes) -> int:
     if not value.isdigit() or len(value) > 18:
         raise RequestError("the header Inference-Header-Content-Length is no number")
     return int(value)
-
-
-def _answer(
-    status: int,
-    body: bytes,
-    json_length: int | None = None,
-    accepted: bytes | None = None,
-) -> Answer:
-    headers: list[tuple[bytes, bytes]] = [_JSON if json_length is None else _BINARY]
-    if json_length is not None:
-        headers.append((b"inference-header-content-length", b"%d" % json_length))
-    if accepted is not None:
-        body, coding = compress(body, accepted)
-        if coding is not None:
-            headers.append((b"content-encoding", coding))
-    headers.append((b"content-length", b"%d" % len(body)))
-    return Answer(status, headers, body)

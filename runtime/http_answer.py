@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
 from starlette.types import ASGIApp, Message, Send
@@ -35,8 +36,21 @@ class Later(NamedTuple):
     answer: Callable[[], Answer]
 
 
-Asked: TypeAlias = tuple[str, str]
-"""The name of a model and the version of it that is asked for, empty where none is."""
+class Way(Enum):
+    """In which form inference is asked for, and answered: its path ends so."""
+
+    INFER = "infer"
+    GENERATE = "generate"
+    EVENTS = "generate_stream"
+
+
+class Asked(NamedTuple):
+    """The name of a model and the version of it that is asked for, empty where none is."""
+
+    name: str
+    version: str
+    way: Way
+
 
 Begun: TypeAlias = Answer | Later | ASGIApp
 """The answer, what it waits for, or what is to answer, which may receive the body once more."""

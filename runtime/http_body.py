@@ -1,10 +1,10 @@
 """HTTP: the head and the body of a request, as the rest of the server reads them."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from starlette.requests import Request
 from starlette.types import Message, Receive
@@ -14,9 +14,6 @@ from .compression import BodyTooLarge, CodingError, decompress
 from .protocols.raw import Buffer
 from .request import RequestError, Response
 from .service import Service
-
-Result = TypeVar("Result")
-
 
 _ALIGNMENT = 16  # of bytes that have just been allocated, and no number is wider
 
@@ -92,26 +89,18 @@ async def request_body(request: Request, service: Service, limit: int) -> bytes:
 async def done_before_disconnect(future: Future[Response], receive: Receive) -> None:
     """Wait for the answer; when the client goes away the request is cancelled, and GoneError
     raised."""
-    await before_disconnect(wait_until_done(future), receive)
-
-
-async def before_disconnect(
-    wanted: "Coroutine[Any, Any, Result]",  # Any: as asyncio has it
-    receive: Receive,
-) -> Result:
-    """Return what is waited for, or cancel it and raise GoneError when the client goes away."""
-    done = asyncio.ensure_future(wanted)
-    gone = asyncio.ensure_future(_disconnected(receive))
+    done = asyncio.ensure_future(wait_until_done(future))
+    gone = asyncio.ensure_future(disconnected(receive))
     try:
         await asyncio.wait((done, gone), return_when=asyncio.FIRST_COMPLETED)
         if not done.done():
             raise GoneError
-        return done.result()
     finally:
         done.cancel()
         gone.cancel()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
+    """Return when the client has gone away."""
     while (await receive())["type"] != "http.disconnect":
         pass

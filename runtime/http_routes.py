@@ -14,9 +14,7 @@ from .access import Access
 from .awaiting import wait_until_done
 from .compression import BodyTooLarge
 from .http_body import GoneError, request_body
-from .http_generate import generate, generate_stream
 from .http_status import STATUS, TOO_LARGE, error_body, error_headers
-from .protocols.ext.generate import GENERATE, GENERATE_STREAM
 from .protocols.operation import Arguments, Later, Operation
 from .request import Code, RequestError
 from .service import Service, explain
@@ -28,12 +26,8 @@ def routes(
     service: Service, operations: Sequence[Operation], page: Sequence[Route] = ()
 ) -> Starlette:
     """Return the application for everything but inference; `page` is what people look at."""
-    own_way = {GENERATE: generate, GENERATE_STREAM: generate_stream}
 
     def endpoint(operation: Operation) -> Endpoint:
-        respond = own_way.get(operation)
-        if respond is not None:
-            return _guarded(service, operation, lambda request: respond(service, request))
         return _unrouted if operation.answer is None else _answering(service, operation)
 
     made = [
@@ -68,7 +62,7 @@ def _guarded(service: Service, operation: Operation, respond: Endpoint) -> Endpo
         except BodyTooLarge as error:
             return _error(TOO_LARGE, str(error))
         except Exception as error:
-            fault = explain(error, getattr(request.state, "request_id", ""))
+            fault = explain(error)
             answer = _error(STATUS[fault.code], fault.message)
             answer.raw_headers += error_headers(fault)
             return answer
