@@ -271,7 +271,7 @@ def _run_all(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> li
     except RowsFailed as error:
         return _apart(slices, error)
     except Exception as error:
-        if isinstance(error, StageError) and batch.rows > 1:
+        if isinstance(error, StageError) and len(slices) > 1:
             return [_alone(stage, piece, cell) for piece in slices]
         return [_failed(piece, error) for piece in slices]
     start = 0

@@ -104,17 +104,19 @@ class PythonStage:
         """Do as `execute` does for one row of a function of one parameter and one result: such a
         function often takes less time than what is around it."""
         start = perf_counter()
-        given = take(item)
         try:
-            returned = self._function(given)
-        except BaseException as error:
-            self._fail(error, 0)
-        try:
-            value: Value = convert(returned, {})
-        except Mismatch as error:
-            raise _mismatched(name, kind, error, 0) from error
-        cell.record(1, perf_counter() - start)
-        return [Rows(1, [value], None)]
+            given = take(item)
+            try:
+                returned = self._function(given)
+            except BaseException as error:
+                self._fail(error, 0)
+            try:
+                value: Value = convert(returned, {})
+            except Mismatch as error:
+                raise _mismatched(name, kind, error, 0) from error
+            return [Rows(1, [value], None)]
+        finally:
+            cell.record(1, perf_counter() - start)
 
     def run_together(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if self._padder is not None:

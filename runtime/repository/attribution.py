@@ -5,12 +5,13 @@ in which requests met is one. One of more stages is executed once for each reque
 asks of its members counts for these too.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...compiler.plan import CallStep, ModelSegment, PipelinePlan, Plan, PythonSegment
-from ...compiler.plan_walk import segments_of
+from ...compiler.plan_walk import segments_of, steps_of
 from ..protocols.models import Described
 
 ModelKey: TypeAlias = tuple[str, str]
@@ -21,7 +22,8 @@ ModelKey: TypeAlias = tuple[str, str]
 class Attribution:
     """Of a pipeline: the stages that are the model that it is, none where it is several; the models
     that `members` are, by stage; and how often each ensemble is `nested` in it. Requests are kept
-    where it is `described`, else rows."""
+    where it is `described`, else rows. A `cached` ensemble keeps what all of its members give, each
+    so many times a request."""
 
     own: frozenset[str] = frozenset()
     members: Mapping[str, tuple[ModelKey, ...]] = field(
@@ -29,6 +31,7 @@ class Attribution:
     )
     nested: Mapping[ModelKey, int] = field(default_factory=dict[ModelKey, int])
     described: bool = False
+    cached: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def attribute(plan: Plan, described: Mapping[str, Described]) -> Mapping[str, Attribution]:
@@ -50,7 +53,11 @@ def _described(plan: Plan, pipeline: PipelinePlan, one: Described) -> Attributio
     }
     stages = {name: models for name, models in stages.items() if models}
     if one.is_ensemble:
-        return Attribution(frozenset(), stages, one.nested, described=True)
+        steps = [one for one in steps_of(pipeline.body) if isinstance(one, CallStep)]
+        times = Counter(plan.segments[step.segment].name for step in steps)
+        keeps = (one.config.get("response_cache") or {}).get("enable")
+        cached = {name: times[name] for name in stages} if keeps else dict[str, int]()
+        return Attribution(frozenset(), stages, one.nested, described=True, cached=cached)
     return Attribution(frozenset(stages), described=True)
 
 

@@ -58,10 +58,12 @@ def models(
     for stage in stages:
         by_name.setdefault(stage.name, []).append(stage)
     key = pipeline.name, version
-    yield key, _whole(pipeline, attribution, by_name)
+    whole = _whole(pipeline, attribution, by_name)
+    yield key, whole
     for name, members in attribution.members.items():
+        hidden = whole.kept * attribution.cached.get(name, 0)
         for member in members:
-            yield member, _member(pipeline, name, by_name.get(name, []), len(members))
+            yield member, _member(pipeline, name, by_name.get(name, []), len(members), hidden)
     for ensemble, times in attribution.nested.items():
         yield ensemble, _nested(pipeline, times)
 
@@ -79,10 +81,11 @@ def _whole(
     queue = pipeline.queue_seconds
     hits, misses = pipeline.cache_hits, pipeline.cache_misses
     if attribution.described:
-        found = _kept(pipeline, attribution.own)
+        found = _kept(pipeline, {**dict.fromkeys(attribution.own, 1), **attribution.cached})
         kept, rows = sum(found.values()), rows - sum(n * count for n, count in found.items())
-        looked = sum(pipeline.looked.get(name, 0) for name in attribution.own)
-        hits, misses = kept, looked - kept
+        hits, misses = kept, _missed(pipeline, attribution, kept)
+        for size, count in found.items():
+            batches[size] = batches.get(size, 0) - count
     if attribution.own:
         batches, seconds = _executions(own, 1)
     if attribution.described:
@@ -106,12 +109,14 @@ def _whole(
 
 
 def _member(
-    pipeline: PipelineCounts, name: str, stages: list[StageCounts], shared: int
+    pipeline: PipelineCounts, name: str, stages: list[StageCounts], shared: int, hidden: int
 ) -> ModelCounts:
     """Return what an ensemble's stage counts for a member; one that is `shared` by several, which
-    are fused, counts for each, and its time in equal parts."""
+    are fused, counts for each, and its time in equal parts. Of what was kept so much is `hidden`
+    behind the ensemble's own."""
     calls = {rows: count for (stage, rows), count in pipeline.calls.items() if stage == name}
-    kept = sum(_kept(pipeline, {name}).values())
+    found = sum(_kept(pipeline, {name: 1}).values())
+    kept = max(0, found - hidden)
     failures = {
         code: count for (stage, code), count in pipeline.call_failures.items() if stage == name
     }
@@ -126,7 +131,7 @@ def _member(
         batches,
         seconds,
         kept,
-        max(0, pipeline.looked.get(name, 0) - kept),
+        max(0, pipeline.looked.get(name, 0) - found),
         failures,
         pipeline.last if answered or kept else 0.0,
     )
@@ -144,13 +149,22 @@ def _nested(pipeline: PipelineCounts, times: int) -> ModelCounts:
     )
 
 
-def _kept(pipeline: PipelineCounts, stages: Iterable[str]) -> dict[int, int]:
-    """Return how many requests were wholly kept, by their rows."""
-    found: dict[int, int] = {}
-    for (stage, rows), count in pipeline.kept.items():
-        if stage in stages:
-            found[rows] = found.get(rows, 0) + count
-    return found
+def _kept(pipeline: PipelineCounts, stages: Mapping[str, int]) -> dict[int, int]:
+    """Return how many requests had all that these stages give them kept, each so many times, by
+    their rows."""
+    sizes = {rows for name, rows in pipeline.kept if name in stages}
+    found = {
+        rows: min(pipeline.kept.get((name, rows), 0) // times for name, times in stages.items())
+        for rows in sizes
+    }
+    return {rows: count for rows, count in found.items() if count}
+
+
+def _missed(pipeline: PipelineCounts, attribution: Attribution, kept: int) -> int:
+    """Return for how many requests a cache was looked into in vain."""
+    if attribution.cached:
+        return pipeline.successes - kept if pipeline.looked else 0
+    return sum(pipeline.looked.get(name, 0) for name in attribution.own) - kept
 
 
 def _executions(

@@ -68,6 +68,7 @@ MODELS = {
     "meets": "dynamic_batching { preferred_batch_size: 4 }",
     "both": steps("plain", "kept"),
     "around": steps("both", "plain"),
+    "keeps": "response_cache { enable: true }\n" + steps("plain", "kept", "plain"),
     "often": "model_transaction_policy { decoupled: true }",
     "follows": "model_transaction_policy { decoupled: true }\n" + steps("often", "plain"),
 }
@@ -124,6 +125,11 @@ def value(number: float) -> Any:
     return made
 
 
+def ran(address: str, model: str) -> dict[int, int]:
+    """Return the executions of a model, by their rows."""
+    return counted(address, model)["sizes"]
+
+
 def waiting(address: str, model: str) -> int:
     _, answer = ask(address, f"models/{model}/stages")
     return sum(stage["waiting"] for stage in answer["stages"])
@@ -142,6 +148,19 @@ def test_members_and_kept_answers_are_counted(server: tuple[str, str]) -> None:
     assert counted(http, "kept") == {"rows": (3, 2), **kept, "sizes": {1: 1, 2: 1}}
     both = {"success": 2, "compute_infer": 2}
     assert counted(http, "both") == {"rows": (4, 2), **both, "sizes": {2: 2}}
+
+
+def test_an_ensemble_that_is_cached_runs_nothing_twice(server: tuple[str, str]) -> None:
+    http, _ = server
+    for rows in ((1.0, 2.0), (1.0, 2.0), (3.0,), (1.0, 2.0)):
+        infer(http, "keeps", *rows)
+    with pytest.raises(AssertionError, match="500"):
+        infer(http, "keeps", -1.0)
+    keeps = {"success": 4, "fail": 1, "compute_infer": 2, "cache_hit": 2, "cache_miss": 2}
+    assert counted(http, "keeps") == {"rows": (3, 2), **keeps, "sizes": {1: 1, 2: 1}}
+    kept = {"success": 2, "compute_infer": 2, "cache_miss": 2}
+    assert counted(http, "kept") == {"rows": (3, 2), **kept, "sizes": {1: 1, 2: 1}}
+    assert ran(http, "plain") == {1: 2, 2: 1}  # what it gives has been asked again
 
 
 def test_a_batch_in_which_requests_meet_is_one_execution(

@@ -101,6 +101,7 @@ class Draft:
     nested: Counter[ModelKey] = field(default_factory=Counter[ModelKey])
     sequence: Subject | None = None
     stream: bool = False  # a member answers any number of times, and so does the pipeline
+    cached: bool = False  # what members give is kept, as the ensemble around them is cached
     whole: bool = False  # the pipeline takes whole requests, their batch axis included
     opened: list["Opened"] = field(default_factory=list["Opened"])
 

@@ -44,6 +44,7 @@ def call_ensemble(
             help="take that step out",
         )
     within = (*inside, subject.name)
+    draft.cached = draft.cached or subject.config.response_cache.enable
     values = dict(arguments)
     steps = _needed(subject, wanted)
     while steps:

@@ -37,9 +37,16 @@ class Settings:
 
 
 def stage_settings(
-    written: Message, config: Message, serving: Serving, *, batches: bool, python: bool
+    written: Message,
+    config: Message,
+    serving: Serving,
+    *,
+    batches: bool,
+    python: bool,
+    cached: bool = False,
 ) -> list[str]:
-    """Return what is said of a stage; `written` is the configuration before it was completed."""
+    """Return what is said of a stage; `written` is the configuration before it was completed. Of an
+    ensemble that is `cached` all results are kept, but for those of sequences."""
     said: list[str] = []
     waits = False
     # A server that completes a configuration may have put queues where nobody has asked for one.
@@ -60,7 +67,8 @@ def stage_settings(
     if written.HasField("dynamic_batching") and waits:
         said += _queue(config.dynamic_batching)
     said += _accelerator(config)
-    if serving.cache is not None and config.response_cache.enable:
+    cached = cached and not config.HasField("sequence_batching")
+    if serving.cache is not None and (cached or config.response_cache.enable):
         said.append(f"cache = {_size(serving.cache)}")
     if serving.resources is not None:
         said += _resources(config)

@@ -47,7 +47,12 @@ def stage_of(draft: Draft, subject: Subject, version: int, wanted: str) -> Stage
     draft.items.append(_item(draft, stage, path))
     python = config.backend == "python"
     said = stage_settings(
-        subject.model.message, config, draft.around.serving, batches=stage.batches, python=python
+        subject.model.message,
+        config,
+        draft.around.serving,
+        batches=stage.batches,
+        python=python,
+        cached=draft.cached,
     )
     draft.settings.stages[stage.name] = said
     return stage
