@@ -10,7 +10,7 @@ import numpy as np
 
 from .batches import Group, Layout
 from .messages import InferenceRequest
-from .tensor import Tensor
+from .tensor import Tensor, kind_of, values_of
 
 
 def requests_of(first: int, told: Any, groups: list[Group]) -> list[InferenceRequest]:
@@ -25,13 +25,15 @@ def requests_of(first: int, told: Any, groups: list[Group]) -> list[InferenceReq
 
 def _members(group: Group) -> Iterable[list[Tensor]]:
     """Return the tensors of each member of a group."""
-    (tensors, rows), counts, arrays = group
-    if not rows or not tensors:
-        given = [
+    (tensors, _), counts, arrays = group
+    if len(counts) == 1:
+        whole = [
             Tensor.received(name, datatype, array)
             for (name, datatype, _), array in zip(tensors, arrays)  # noqa: B905 as many
         ]
-        return [given] if not rows else [[] for _ in counts]
+        return [whole]
+    if not tensors:
+        return [[] for _ in counts]
     stops = [*itertools.accumulate(counts)]
     spans = [slice(stop - count, stop) for count, stop in zip(counts, stops)]  # noqa: B905
     columns = [
@@ -63,8 +65,7 @@ class Stacking:
         groups: list[Group] = []
         form, layout, counts, parts = self._form, None, [], []
         for outputs in responses:
-            packed = [one.packed() for one in outputs]
-            kinds = [(name, datatype, values.shape) for name, datatype, values in packed]
+            kinds = [*map(kind_of, outputs)]
             if form is None or form.kinds != kinds:
                 form = _form_of(kinds, wanted)
             if form.layout != layout or not form.layout.rows:
@@ -72,7 +73,9 @@ class Stacking:
                     groups.append(_joined(layout, counts, parts))
                 layout, counts, parts = form.layout, [], []
             counts.append(form.rows)
-            parts.append([packed[at][2] for at in form.at])
+            parts.append(
+                outputs if len(form.at) == len(outputs) else [outputs[at] for at in form.at]
+            )
         if layout is not None:
             groups.append(_joined(layout, counts, parts))
         self._form = form
@@ -90,6 +93,8 @@ def _form_of(kinds: list[tuple[str, str, tuple[int, ...]]], wanted: frozenset[st
     return _Form(kinds, at, Layout(tensors, True), rows)
 
 
-def _joined(layout: Layout, counts: list[int], parts: list[list[Any]]) -> Group:
-    arrays = parts[0] if len(parts) == 1 else [np.concatenate(one) for one in zip(*parts)]  # noqa: B905
+def _joined(layout: Layout, counts: list[int], parts: list[list[Tensor]]) -> Group:
+    if len(parts) == 1:
+        return Group(layout, (counts[0],), [*map(values_of, parts[0])])
+    arrays = [np.concatenate([*map(values_of, column)]) for column in zip(*parts)]  # noqa: B905
     return Group(layout, tuple(counts), arrays)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,14 @@ class Tensor:
                 "in C-Order are supported."
             )
         return Tensor(name, values)
+
+
+kind_of = attrgetter("_name", "_datatype", "_values.shape")
+"""Gives the name, type and shape of a tensor; each output is asked for it, so it is no function of
+Python's."""
+
+values_of = attrgetter("_values")
+"""Gives the array of a tensor, whatever its type."""
 
 
 class _Capsule:
