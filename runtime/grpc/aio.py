@@ -5,8 +5,8 @@ Runs on the event loop that starts it; a cheap pipeline runs there too.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
@@ -28,6 +28,7 @@ from .call import (
     WatchMethod,
 )
 from .status import Status
+from .unread import Unread
 
 _LOG = logging.getLogger(__name__)
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
@@ -64,7 +65,8 @@ class AioCarrier:
             ]
         )
         self._ending = asyncio.Event()
-        self._server.add_generic_rpc_handlers((_Handlers(methods, self._ending),))
+        unread = Unread(callers.unread)
+        self._server.add_generic_rpc_handlers((_Handlers(methods, self._ending, unread),))
         try:
             if tls is None:
                 self.port = self._server.add_insecure_port(address)
@@ -94,30 +96,34 @@ def _credentials(tls: Tls) -> grpc.ServerCredentials:
 
 
 class _Handlers(grpc.GenericRpcHandler):
-    def __init__(self, methods: Methods, ending: asyncio.Event) -> None:
+    def __init__(self, methods: Methods, ending: asyncio.Event, unread: Unread) -> None:
         # Without (de)serialisers grpcio hands over bytes.
         self._handlers: dict[str, Any] = {  # Any: grpcio's stubs do not say
-            path: grpc.unary_unary_rpc_method_handler(_unary(method, path in methods.with_headers))
+            path: grpc.unary_unary_rpc_method_handler(
+                _unary(method, path in methods.with_headers, unread)
+            )
             for path, method in methods.unary.items()
         }
         for path, method in methods.watches.items():
             self._handlers[path] = grpc.unary_stream_rpc_method_handler(_watch(method, ending))
         for path, method in methods.streams.items():
-            self._handlers[path] = grpc.stream_stream_rpc_method_handler(_stream(method, ending))
+            self._handlers[path] = grpc.stream_stream_rpc_method_handler(
+                _stream(method, ending, unread)
+            )
 
     # Any: as grpcio's stubs
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         return self._handlers.get(handler_call_details.method)
 
 
-def _unary(method: Method, with_headers: bool) -> Any:  # Any: as grpcio's stubs
+def _unary(method: Method, with_headers: bool, unread: Unread) -> Any:  # Any: as grpcio's stubs
     async def call(payload: bytes, context: Any) -> bytes:  # Any: likewise
         try:
             headers = _headers(context) if with_headers else NO_HEADERS
             answer = method(payload, context.time_remaining(), headers)
-            if isinstance(answer, bytes):
-                return answer
-            return await _finished(answer)
+            done = answer if isinstance(answer, bytes) else await _finished(answer)
+            unread.hold(context, len(done))
+            return done
         except Exception as error:
             await _abort(context, error)
         raise AssertionError("abort raises")
@@ -145,6 +151,10 @@ async def _finished(pending: Pending) -> bytes:
     return pending.finish(pending.future)
 
 
+Write: TypeAlias = Callable[[bytes], Awaitable[None]]
+"""Sends a message; returns when the caller has room for the next."""
+
+
 class _Opened:
     """Responses under way: writes them as they come, those of one request one after the other."""
 
@@ -158,18 +168,18 @@ class _Opened:
         except Exception as error:
             self._failed = error  # `end` puts it into words
 
-    async def write(self, context: Any) -> None:  # Any: as grpcio's stubs
+    async def write(self, write: Write) -> None:
         try:
-            await self._write_all(context)
+            await self._write_all(write)
         finally:
             self.cancel()
         if (last := self._end(self._failed)) is not None:
-            await context.write(last)
+            await write(last)
 
-    async def _write_all(self, context: Any) -> None:  # Any: as grpcio's stubs
+    async def _write_all(self, write: Write) -> None:
         while self._stream is not None:
             for response in self._stream.take():
-                await context.write(response)
+                await write(response)
             try:
                 if self._stream.over:
                     return
@@ -184,9 +194,11 @@ class _Opened:
             self._stream.cancel()
 
 
-def _stream(method: StreamMethod, ending: asyncio.Event) -> Any:  # Any: as grpcio's stubs
+def _stream(
+    method: StreamMethod, ending: asyncio.Event, unread: Unread
+) -> Any:  # Any: as grpcio's stubs
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:  # Any: likewise
-        headers = _headers(context)
+        headers, refused = _headers(context), None
         answers: asyncio.Queue[bytes | Pending | _Opened | None] = asyncio.Queue(_IN_FLIGHT)
 
         async def read() -> None:
@@ -194,6 +206,11 @@ def _stream(method: StreamMethod, ending: asyncio.Event) -> Any:  # Any: as grpc
                 answer = method(payload, context.time_remaining(), headers)
                 await answers.put(_Opened(answer) if isinstance(answer, Responses) else answer)
             await answers.put(None)
+
+        async def write(message: bytes) -> None:
+            unread.hold(context, len(message))
+            await context.write(message)
+            unread.read()
 
         async def read_no_more(reading: asyncio.Task[None]) -> None:
             await ending.wait()
@@ -205,13 +222,16 @@ def _stream(method: StreamMethod, ending: asyncio.Event) -> Any:  # Any: as grpc
                 ender = tasks.create_task(read_no_more(tasks.create_task(read())))
                 while (answer := await answers.get()) is not None:
                     if isinstance(answer, _Opened):
-                        await answer.write(context)
+                        await answer.write(write)
                         continue
-                    done = answer if isinstance(answer, bytes) else await _finished(answer)
-                    await context.write(done)
+                    await write(answer if isinstance(answer, bytes) else await _finished(answer))
                 ender.cancel()
+        except* CallError as group:
+            refused = group.exceptions[0]
         finally:
             _cancel_all(answers)
+        if refused is not None:
+            await _abort(context, refused)
 
     return call
 

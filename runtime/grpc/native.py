@@ -44,6 +44,8 @@ class NativeCarrier:
             call_details=True,  # or cancellation of unary calls is not told
             max_concurrent_streams=config.callers.streams,
             max_metadata_size=config.callers.metadata,
+            keepalive_time_ms=int(config.callers.patience * 1000),
+            keepalive_timeout_ms=int(config.callers.patience * 1000),
         )
         self._front.set_fallback(fallback)
         self._thread = threading.Thread(target=self._serve, name="headrace-grpc", daemon=True)

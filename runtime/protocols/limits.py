@@ -35,7 +35,8 @@ class CallerLimits:
     Of HTTP: `connections` at a time, of which the one that has been silent longest makes room for
     the next; `head` seconds for the head of a request, `idle` seconds without a request. Of
     bodies and answers `rate` bytes have to get through in a second, looked at every `patience`
-    seconds. Of gRPC: `streams` at a time of one connection, `metadata` bytes of headers.
+    seconds. Of gRPC: `streams` at a time of one connection, `metadata` bytes of headers, `unread`
+    bytes of answers that wait to be read, in all.
     """
 
     connections: int = 4096
@@ -45,3 +46,4 @@ class CallerLimits:
     rate: int = 1024
     streams: int = 256
     metadata: int = 16384
+    unread: int = 1024 * MIB

@@ -3,10 +3,12 @@
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import grpc
 import pytest
 
+from headrace.runtime.protocols.messages import ModelInferRequest
 from tests.safety.hosted import MIB, Hosted, hosting
 from tests.safety.http2 import (
     ACK,
@@ -14,6 +16,7 @@ from tests.safety.http2 import (
     DATA,
     END_HEADERS,
     END_STREAM,
+    GOAWAY,
     HEADERS,
     INFER,
     PING,
@@ -30,6 +33,7 @@ from tests.safety.http2 import (
 pytestmark = pytest.mark.slow
 
 LIVE = "/inference.GRPCInferenceService/ServerLive"
+STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 LEAST = 64 * MIB
 
 
@@ -120,6 +124,51 @@ def test_a_flood_of_frames_is_bounded_though_nobody_reads_the_answers(
     assert carried.peak() - before < LEAST
 
 
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    with hosting(tmp_path_factory.mktemp("strict"), "--limit", "unread=4MiB") as made:
+        yield made
+
+
+def large(stream: bool) -> bytes:
+    """A request whose answer has a bit more than 1 MiB."""
+    asked = ModelInferRequest(model_name="squares")
+    asked.inputs.add(name="n", datatype="INT64", shape=[1])
+    asked.raw_input_contents.append(struct.pack("<q", 100))
+    return message(asked.SerializeToString()) * (8 if stream else 1)
+
+
+def is_closed(connection: Connection) -> bool:
+    """Whether the other side closes it; what comes until then is passed over."""
+    try:
+        while True:
+            connection.read()
+    except TimeoutError:
+        return False
+    except (EOFError, OSError):
+        return True
+
+
+@pytest.mark.parametrize("path", [INFER, STREAM], ids=["calls", "a stream"])
+def test_answers_that_nobody_reads_make_room_for_those_that_are_read(
+    strict: Hosted, path: str
+) -> None:
+    """The pygrpc-native carrier holds them all."""
+    with Connection(strict.grpc) as hostile:
+        hostile.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 0)))
+        for number in range(1, 17, 2):
+            hostile.call(number, path)
+            hostile.send(frame(DATA, END_STREAM, number, large(path == STREAM)))
+        refused = (HEADERS, END_HEADERS | END_STREAM)
+        while (told := hostile.read()) and (told.kind, told.flags & 5) != refused:
+            assert told.kind != GOAWAY
+        with grpc.insecure_channel(strict.grpc) as channel:
+            answer: bytes = channel.unary_unary(INFER)(large(False)[5:], timeout=60)
+            assert len(answer) > MIB
+        assert is_closed(hostile)
+    serves(strict)
+
+
 def test_a_window_of_nothing_holds_up_nobody_else(carried: Hosted) -> None:
     with Connection(carried.grpc) as connection:
         connection.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 0)))
@@ -172,3 +221,13 @@ def test_a_malformed_message_disturbs_nobody_else(carried: Hosted, payload: byte
             connection.call(stream, INFER, ("grpc-encoding", "gzip"))
             connection.send(frame(DATA, END_STREAM, stream, payload))
         serves(carried)
+
+
+def test_who_answers_no_ping_is_gone(tmp_path: Path) -> None:
+    """Of a connection without a call grpcio notices by its silence."""
+    words = ("--grpc-carrier", "pygrpc-native", "--limit", "patience=0.2")
+    with hosting(tmp_path, *words) as hosted, Connection(hosted.grpc) as silent:
+        with suppress(ConnectionError):
+            while silent.socket.recv(1 << 16):
+                pass
+        serves(hosted)
