@@ -1,7 +1,8 @@
 """headrace.runtime: from a plan to answers. In order of control flow:
 
 Loading. `load` makes stages of a plan's segments: each names the `backend` of `backends/` that
-opens it, with its share of the cores by `division`, as an `instance` (a model, with `padding`, on
+opens it, with its share of the cores by `division`, as an `instance` (a model, with
+`row_keys` and `padding`, on
 an `onnx_session` (`onnx_backend`, `onnx_library`, `onnx_providers`, `onnx_values`, `onnx_graphs`)
 or an engine of `tensorrt`, or another `session` that a `model_backend` opens, of a `model_folder`
 or, as a `remote_peer` by `carriers` and `http_carrier`, of another server, whose answers may be a

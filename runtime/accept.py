@@ -81,6 +81,8 @@ class Acceptor:
         self._derived = any(map(is_derived, kinds))
         self._independent = len(found) == len(set(found)) and not self._derived
         self._named = bool(found) or self._derived
+        self.size = None if self._batch is not None else _fixed_size(kinds)
+        """The bytes of all inputs, where none may be larger than another; else None."""
 
     def accept(self, inputs: Mapping[str, object]) -> list[Rows]:
         """Return one column per parameter; all have as many rows as the request."""
@@ -200,6 +202,20 @@ def _rows_of(value: object) -> object:
         return value  # which is no rows either, and is refused as such
 
 
+def _fixed_size(kinds: Sequence[Type]) -> int | None:
+    size = 0
+    for kind in kinds:
+        if not isinstance(kind, TensorType) or to_numpy(kind.dtype).hasobject:
+            return None
+        item = to_numpy(kind.dtype).itemsize
+        for dim in kind.dims:
+            if not isinstance(dim, int):
+                return None
+            item *= dim
+        size += item
+    return size
+
+
 def _with_rows(kind: TensorType) -> TensorType:
     return TensorType(kind.dtype, (ANY_DIM, *kind.dims))
 
@@ -229,11 +245,7 @@ class Presenter:
     def present(self, column: Rows) -> Item:
         """Return the result: one item, or in a `batch` pipeline all rows behind a leading axis."""
         if not self._batch:
-            value = column.item(0)
-            if value.__class__ is np.ndarray and self._dtype is not None:
-                return value[()] if self._scalar else value  # type: ignore[index, return-value] by its class, which is quicker than isinstance
-            item = self._item(value)
-            return item[()] if self._scalar and isinstance(item, np.ndarray) else item
+            return self.present_row(column, 0)
         is_tensor = isinstance(self._type, TensorType)
         if is_tensor and column.count and column.is_stacked:
             stack = column.stack()
@@ -248,6 +260,16 @@ class Presenter:
             return as_array(items, self._dtype)
         except ValueError as error:
             raise self._fault(f"rows cannot be stacked: {error}") from error
+
+    def present_row(self, column: Rows, row: int) -> Item:
+        """Return the result of a request that is one of the rows of a column."""
+        if self._batch:
+            return self.present(column.part(row, row + 1))
+        value = column.item(row)
+        if value.__class__ is np.ndarray and self._dtype is not None:
+            return value[()] if self._scalar else value  # type: ignore[index, return-value] by its class, which is quicker than isinstance
+        item = self._item(value)
+        return item[()] if self._scalar and isinstance(item, np.ndarray) else item
 
     def empty(self) -> Item:
         """Return the result of a request of no rows."""

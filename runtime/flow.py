@@ -193,6 +193,7 @@ class Block:
         "_captures",
         "_constants",
         "_first",
+        "_given",
         "_params",
         "_steps",
         "_template",
@@ -232,6 +233,14 @@ class Block:
         for slot, literal, kind in constants:
             self._template[slot] = Constant(literal_item(literal, kind), literal, 1)
         self._constants = tuple(slot for slot, _, _ in constants)
+        self._given = self._arguments()
+
+    def _arguments(self) -> tuple[tuple[int, Rows], ...]:
+        """Return what the first call of a single one is given: numbers of parameters, and literals
+        where there is no number (-1)."""
+        at = {slot: index for index, slot in enumerate(self._params)}
+        inputs = () if self._first is None else self._first.inputs
+        return tuple((at.get(slot, -1), self._template[slot]) for slot in inputs)
 
     def start(self, arguments: list[Rows], group: Group) -> Flow:
         """Return the walk over an outermost block."""
@@ -239,8 +248,12 @@ class Block:
             return self.run(arguments, (), group, None)
         if self._first.inputs == self._params:
             return Single(self._first, arguments, group)
-        slots = self.fill(arguments, group)
-        return Single(self._first, [slots[slot] for slot in self._first.inputs], group)
+        if group.count == 1:
+            given = [literal if at < 0 else arguments[at] for at, literal in self._given]
+        else:
+            slots = self.fill(arguments, group)
+            given = [slots[slot] for slot in self._first.inputs]
+        return Single(self._first, given, group)
 
     def fill(self, arguments: Sequence[Rows], group: Group) -> list[Rows]:
         """Return the slots at the start: arguments and constants."""

@@ -19,13 +19,11 @@ from .devices.device import Device, DeviceError, ResidencyError, Stream, View
 from .devices.host import HostDevice
 from .metrics import StageCell
 from .padding import OnDevice, Padder
-from .rows import Constant, Rows, Value, as_array
+from .row_keys import RowKeys
+from .rows import Rows, Value, as_array
 from .session import DeviceSession, Session, SessionFor, encoded, gives_bytes, hold, said
 from .shapes import Bindings, bind, evaluate, failed
 from .stage import Part, Policy, StageError, StageGone, classes, run_parts, timed_run
-
-_SMALL = 1 << 12
-"""Bytes up to which inputs without a batch axis are compared by value."""
 
 
 class ModelStage:
@@ -61,7 +59,7 @@ class ModelStage:
         self._leading = all(axis == 0 for axis in segment.output_axes)
         self._checks = segment.checks
         self._padder = Padder.of(segment)
-        self._last_key: tuple[Hashable, ...] = ()
+        self._keys = RowKeys(segment.signature.params, self._inputs, self._padder)
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if count == 1:
@@ -269,58 +267,13 @@ class ModelStage:
                 raise StageError(wrong)
 
     def _key(self, columns: Sequence[Rows], row: int) -> Hashable:
-        """Return what rows that run together have in common.
-
-        Where inputs of a row do not agree in what is to be padded, it meets none but its equals.
-        """
-        padder = self._padder
-        size = padder.size(columns, row) if padder is not None else None
-        parts: list[Hashable] = [size is not None]
-        for index, ((_, axis, dtype, _), column) in enumerate(
-            zip(self._inputs, columns, strict=False)  # a context, behind them, is no matter
-        ):
-            value = column.item(row)
-            if value.__class__ is np.ndarray and axis is not None and size is None:
-                parts.append(value.shape)  # type: ignore[union-attr] by its class, which is quicker
-            elif isinstance(value, View):
-                if padder is not None and size is not None and axis is not None:
-                    parts.append(padder.shape(index, value.shape, size))
-                    continue
-                parts.append(value.shape if axis is not None else id(value))
-            elif value is None:
-                parts.append(None)
-            elif axis is None and column.__class__ is Constant:
-                parts.append(_identity_of(cast("Constant", column), dtype))
-            else:
-                array = as_array(value, dtype)
-                if padder is not None and size is not None and axis is not None:
-                    parts.append(padder.shape(index, array.shape, size))
-                    continue
-                parts.append(array.shape if axis is not None else _identity(value, array))
-        key, last = tuple(parts), self._last_key
-        if key == last:
-            return last  # so that those who wait hold one, of all that are equal
-        self._last_key = key
-        return key
+        """Return what rows that run together have in common."""
+        return self._keys.of(columns, row)
 
 
 def _moved(stack: "Array | View", axis: int) -> Array:
     around = (*range(1, axis + 1), 0, *range(axis + 1, stack.ndim))
     return cast("Array", stack).transpose(around)  # a tenth of what `moveaxis` takes
-
-
-def _identity_of(column: Constant, dtype: "np.dtype[Any] | None") -> Hashable:  # Any: as below
-    """Return the identity of a literal, which is the same whatever stage asks for it."""
-    if column.identity is None:
-        value = column.item(0)
-        column.identity = _identity(value, as_array(value, dtype))
-    return column.identity
-
-
-def _identity(value: object, array: Array) -> Hashable:
-    if array.dtype != object and array.nbytes <= _SMALL:
-        return array.shape, array.tobytes()
-    return id(value)
 
 
 def _item_shape(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:

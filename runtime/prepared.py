@@ -19,7 +19,7 @@ from .op_stage import OpStage
 from .prune import prune
 from .queue_policy import level_of
 from .request import Fault, InSequence, Request, RequestError
-from .rows import Rows
+from .rows import Rows, size_of
 from .sequences import States, Turn
 from .stage import Awaiting, Stage
 from .stage_calls import CountedBlock, StageCalls
@@ -62,7 +62,8 @@ class Prepared:
         self.queued = any(stages[one].policy is not None for one in segments_of(pipeline.body))
         self.names = tuple(field.name for field in pipeline.results)
         self.limited = _limited(pipeline.body, stages)
-        self.accept = Acceptor(pipeline).accept
+        acceptor = Acceptor(pipeline)
+        self.accept, self._size = acceptor.accept, acceptor.size
         self._stages, self._transfer = stages, transfer
         called = segments_of(pipeline.body)
         self.awaits = _awaiting(called, stages) if pipeline.stream else {}
@@ -104,6 +105,10 @@ class Prepared:
                 pipeline=self.plan.name,
             )
         return self.sequences, sequence
+
+    def size(self, columns: Sequence[Rows]) -> int:
+        """Return about how many bytes the inputs of a request take."""
+        return size_of(columns) if self._size is None else self._size
 
     def start(self, columns: list[Rows], block: Block) -> Flow:
         """Return the walk of one request."""
@@ -259,6 +264,18 @@ def present(presenters: Sequence[Presenter], columns: Sequence[Rows]) -> dict[st
     items: dict[str, Item] = {}
     for presenter, column in zip(presenters, columns, strict=True):
         items[presenter.name] = presenter.present(column)
+    return items
+
+
+def present_rows(
+    presenters: Sequence[Presenter], columns: Sequence[Rows], start: int, stop: int
+) -> dict[str, Item]:
+    """Return the results by name of a request whose rows stand there among those of others."""
+    if stop - start != 1:
+        return present(presenters, [column.part(start, stop) for column in columns])
+    items: dict[str, Item] = {}
+    for presenter, column in zip(presenters, columns, strict=True):
+        items[presenter.name] = presenter.present_row(column, start)
     return items
 
 

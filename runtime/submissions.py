@@ -13,7 +13,6 @@ from .metrics import Metrics, Tally
 from .pending import Pending
 from .prepared import Prepared, nothing
 from .request import EngineClosed, Fault, InSequence, Request, RequestError
-from .rows import size_of
 from .strands import opens
 from .streams import Stream, require_stream
 from .task import Task
@@ -222,7 +221,7 @@ class Submissions:
             priority,
             now,
             turn,
-            size_of(columns),
+            pipeline.size(columns),
         )
         answer.task, task.rows, task.told = task, rows, told
         if pipeline.awaits:
