@@ -182,12 +182,14 @@ class Batcher(Generic[Owner]):
 
     def _cut(self, line: Line[Owner], now: float) -> Batch[Owner]:
         taken = self._gather(line, self._target(line.rows))
-        filled = sum(rows for _, rows in taken)
-        if self._waste is not None and self._target(filled) != filled:
-            taken = self._gather(line, self._target(filled))
+        if self._waste is not None:
             filled = sum(rows for _, rows in taken)
+            if self._target(filled) != filled:
+                taken = self._gather(line, self._target(filled))
         slices: list[Slice[Owner]] = []
+        filled = 0
         for entry, rows in taken:
+            filled += rows
             start, stop = entry.taken, entry.taken + rows
             slices.append(Slice(entry, start, stop))
             entry.taken = stop
@@ -232,7 +234,7 @@ class Batcher(Generic[Owner]):
     def _leave(self, line: Line[Owner], entry: Entry[Owner]) -> None:
         line.remove(entry)
         owner = entry.owner
-        if len(self._owners[owner]) > 1:
+        if self._left and owner in self._left:
             self._left[owner] -= 1
             if self._left[owner]:
                 return

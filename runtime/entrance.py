@@ -61,7 +61,7 @@ class Entrance:
         pipeline, handed = task.pipeline.index, len(self._handed)
         line = self.lines[pipeline]
         free = idle > handed or (task.opens and not handed)
-        at_once = nested or (free and not self._strands.resumable() and not self._any_waits())
+        at_once = nested or (free and not self._any_waits() and not self._strands.resumable())
         opens = task.opens and not at_once and self._opens(pipeline)
         ahead = 0 if at_once or opens else line.ahead(task.level)
         if (refusal := self._foresight.refusal(task, now, ahead)) is not None:
@@ -201,10 +201,7 @@ class Entrance:
         return waiting
 
     def _any_waits(self) -> bool:
-        for line, opened in zip(self.lines, self._strands.opened, strict=True):
-            if opened or line.waiting:
-                return True
-        return False
+        return any(self._strands.opened) or any(line.waiting for line in self.lines)
 
 
 def _begin(task: Task, now: float) -> None:

@@ -106,7 +106,11 @@ class Foresight:
 
     def answered(self, task: Task, now: float, *, succeeded: bool) -> None:
         """Note that a request is done."""
-        self._room.give(task.size)
-        forecast = self._forecasts[task.pipeline.index]
-        if succeeded and task.begun and forecast is not None:
-            forecast.answered(task.begun, now)
+        if succeeded and task.begun:
+            forecast = self._forecasts[task.pipeline.index]
+            if forecast is not None:
+                forecast.answered(task.begun, now)
+
+    def leave(self, size: int) -> None:
+        """Give back the room of inputs of so many bytes."""
+        self._room.give(size)

@@ -9,7 +9,7 @@ from .batcher import Batch, Slice
 from .blame import blame, late, over_limit, own_fault
 from .flow import Fallback, Fork, Work
 from .metrics import StageCell, Tally
-from .prepared import present
+from .prepared import present, present_rows
 from .request import Fault
 from .rows import Rows, merge
 from .stage import Awaiting, Part, RowsFailed, Stage, StageError
@@ -210,13 +210,16 @@ class Concluded(NamedTuple):
     """The last work of a request, and its results by name."""
 
     ticket: Ticket
-    outputs: dict[str, Item]
+    outcome: dict[str, Item]
 
 
-RunBatch: TypeAlias = Callable[[Stage, Batch[Ticket], Tally, float], list[Delivery]]
+Given: TypeAlias = Delivery | Concluded
+"""What a batch has given for some rows."""
+
+RunBatch: TypeAlias = Callable[[Stage, Batch[Ticket], Tally, float], list[Given]]
 
 
-def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
+def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Given]:
     """Run a batch. When it fails, the rows of each request run once more without the others'."""
     for piece in batch.slices:
         if piece.entry.owner.task.turn is not None:
@@ -224,27 +227,20 @@ def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> l
     return _run_all(stage, batch, tally, now)
 
 
-def conclude(deliveries: Sequence[Delivery]) -> tuple[list[Concluded], list[Delivery]]:
+def conclude(given: Sequence[Given]) -> tuple[list[Concluded], list[Delivery]]:
     """Return what ends requests, with what answers them, and the deliveries that do not: of those
     who go on, who have failed, and who wait for more rows."""
     ended: list[Concluded] = []
     others: list[Delivery] = []
-    for delivery in deliveries:
-        ticket, rows, outcome = delivery
-        task = ticket.task
-        whole = task.ends and len(rows) == ticket.work.group.count
-        if not whole or isinstance(outcome, Fault):
-            others.append(delivery)
-            continue
-        try:
-            ended.append(Concluded(ticket, present(task.presenters, outcome)))
-        except Exception as error:
-            fault = own_fault(error, task.pipeline.plan.name)
-            others.append(Delivery(ticket, rows, fault))
+    for one in given:
+        if isinstance(one, Concluded):
+            ended.append(one)
+        else:
+            others.append(one)
     return ended, others
 
 
-def _run_held(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
+def _run_held(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Given]:
     """Run the rows of those whose turn in their sequence is not over, which lasts until then."""
     held = [piece for piece in batch.slices if piece.entry.owner.task.hold()]
     try:
@@ -255,16 +251,17 @@ def _run_held(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> l
             piece.entry.owner.task.release()
 
 
-def _run_all(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Delivery]:
+def _run_all(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> list[Given]:
     cell = tally.stages[stage.index]
     slices = batch.slices
-    first, mixed = slices[0].entry.owner.task, False
-    for piece in slices:
-        cell.queue += (now - piece.entry.arrived) * (piece.stop - piece.start)
-        mixed = mixed or piece.entry.owner.task is not first
+    first, mixed, waited = slices[0].entry.owner.task, False, 0.0
+    for entry, start, stop in slices:
+        waited += (now - entry.arrived) * (stop - start)
+        mixed = mixed or entry.owner.task is not first
+    cell.queue += waited
     cell.mixed += mixed
     try:
-        columns = [_columns(piece) for piece in slices]
+        columns = [one.owner.columns(one.part, start, stop) for one, start, stop in slices]
         together = [merge(pieces) for pieces in zip(*columns, strict=True)]
         run = stage.run if stage.policy is None else stage.run_together
         results = run(together, batch.rows, cell)
@@ -274,40 +271,51 @@ def _run_all(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> li
         if isinstance(error, StageError) and len(slices) > 1:
             return [_alone(stage, piece, cell) for piece in slices]
         return [_failed(piece, error) for piece in slices]
-    start = 0
-    deliveries: list[Delivery] = []
+    given: list[Given] = []
+    at = 0
     for piece in slices:
-        stop = start + piece.stop - piece.start
-        part = [column.part(start, stop) for column in results]
-        deliveries.append(Delivery(piece.entry.owner, _rows(piece), part))
-        start = stop
-    return deliveries
+        given.append(_given(piece, results, at))
+        at += piece.stop - piece.start
+    return given
 
 
-def _apart(slices: Sequence[Slice[Ticket]], failed: RowsFailed) -> list[Delivery]:
+def _given(piece: Slice[Ticket], results: Sequence[Rows], at: int) -> Given:
+    """Return what the rows of a piece have got, which are there from a row on: the results of their
+    request, where it ends with them."""
+    entry, start, stop = piece
+    ticket, end = entry.owner, at + stop - start
+    task = ticket.task
+    if not task.ends or stop - start != ticket.work.group.count:
+        return Delivery(ticket, _rows(piece), [column.part(at, end) for column in results])
+    try:
+        return Concluded(ticket, present_rows(task.presenters, results, at, end))
+    except Exception as error:
+        return Delivery(ticket, _rows(piece), own_fault(error, task.pipeline.plan.name))
+
+
+def _apart(slices: Sequence[Slice[Ticket]], failed: RowsFailed) -> list[Given]:
     """Give the requests whose rows have not failed theirs, and the others the reason."""
-    deliveries: list[Delivery] = []
+    given: list[Given] = []
     start = kept = 0
     for piece in slices:
         stop = start + piece.stop - piece.start
         wrong = next((row for row in range(start, stop) if row in failed.errors), None)
         if wrong is None:
-            part = [column.part(kept, kept + stop - start) for column in failed.results]
-            deliveries.append(Delivery(piece.entry.owner, _rows(piece), part))
+            given.append(_given(piece, failed.results, kept))
             kept += stop - start
         else:
             kept += sum(row not in failed.errors for row in range(start, stop))
-            deliveries.append(_failed(piece, failed.errors[wrong], wrong - start))
+            given.append(_failed(piece, failed.errors[wrong], wrong - start))
         start = stop
-    return deliveries
+    return given
 
 
-def _alone(stage: Stage, piece: Slice[Ticket], cell: StageCell) -> Delivery:
+def _alone(stage: Stage, piece: Slice[Ticket], cell: StageCell) -> Given:
     try:
         results = stage.run(_columns(piece), piece.stop - piece.start, cell)
     except Exception as error:
         return _failed(piece, error)
-    return Delivery(piece.entry.owner, _rows(piece), results)
+    return _given(piece, results, 0)
 
 
 def _failed(piece: Slice[Ticket], error: Exception, index: int | None = None) -> Delivery:

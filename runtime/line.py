@@ -8,7 +8,6 @@ import math
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
 from .agenda import Agenda
@@ -17,38 +16,54 @@ Owner = TypeVar("Owner", bound=Hashable)
 Rank: TypeAlias = tuple[bool, int]
 
 
-@dataclass(slots=True, eq=False)
 class Entry(Generic[Owner]):
     """`count` rows of one class. `owner` is the work that they belong to; `part` is the owner's
     own number for them. `size` is how large each row is, where those of one class differ: a batch
     makes them as large as its largest.
 
     `deadline` is when they are not to be run any more; `limited` says that the caller has set a
-    limit himself. They wait for company no longer than until `urgent`.
+    limit himself. They wait for company no longer than until `urgent`. Of the rows so many are
+    `taken`; once it is `gone` it waits no more.
     """
 
-    owner: Owner
-    count: int
-    key: Hashable = None
-    part: int = 0
-    level: int = 1
-    deadline: float | None = None
-    size: int = 0
-    urgent: float | None = None
-    limited: bool = False
-    arrived: float = field(default=0.0, init=False)
-    taken: int = field(default=0, init=False)
-    late: bool = field(default=False, init=False)
-    gone: bool = field(default=False, init=False)
-    number: int = field(default=0, init=False)
+    __slots__ = (
+        "arrived",
+        "count",
+        "deadline",
+        "gone",
+        "key",
+        "level",
+        "limited",
+        "number",
+        "owner",
+        "part",
+        "rank",
+        "size",
+        "taken",
+        "urgent",
+    )
+
+    def __init__(
+        self,
+        owner: Owner,
+        count: int,
+        key: Hashable = None,
+        part: int = 0,
+        level: int = 1,
+        deadline: float | None = None,
+        size: int = 0,
+        urgent: float | None = None,
+        limited: bool = False,
+    ) -> None:
+        self.owner, self.count, self.key, self.part = owner, count, key, part
+        self.level, self.deadline, self.size = level, deadline, size
+        self.urgent, self.limited = urgent, limited
+        self.arrived, self.number, self.taken, self.gone = 0.0, 0, 0, False
+        self.rank: Rank = (False, level)
 
     @property
     def remaining(self) -> int:
         return self.count - self.taken
-
-    @property
-    def rank(self) -> Rank:
-        return (self.late, self.level)
 
 
 class Line(Generic[Owner]):
@@ -91,19 +106,27 @@ class Line(Generic[Owner]):
             if self._urgent is None:
                 self._urgent = Agenda(_waits)
             self._urgent.add(entry.urgent, entry)
-        self._put(entry)
+        ranks = self._ranks
+        if len(ranks) == 1 and ranks[0][0] == entry.rank:
+            ranks[0][1][entry.number] = entry
+        else:
+            self._put(entry)
         self.rows += entry.count
 
     def remove(self, entry: Entry[Owner]) -> None:
         """Take an entry out, and the rows that it still has."""
-        self._pull(entry)
+        ranks = self._ranks
+        if len(ranks) == 1 and len(entries := ranks[0][1]) > 1:
+            del entries[entry.number]
+        else:
+            self._pull(entry)
         entry.gone = True
         self.rows -= entry.remaining
 
     def delay(self, entry: Entry[Owner]) -> None:
         """Put an entry behind those that have not waited too long."""
         self._pull(entry)
-        entry.late = True
+        entry.rank = (True, entry.level)
         self._put(entry)
 
     def first_rank(self) -> Rank:

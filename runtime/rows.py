@@ -206,7 +206,10 @@ def as_array(item: Value, dtype: "np.dtype[Any] | None" = None) -> Array:  # Any
 def _stack_list(items: "list[Item]", dtype: "np.dtype[Any] | None") -> Array:  # Any: see above
     if not items:
         return np.empty((0,), dtype)
-    arrays = [as_array(item, dtype) for item in items]
+    arrays = [
+        cast("Array", item) if item.__class__ is np.ndarray else as_array(item, dtype)
+        for item in items
+    ]
     shape = arrays[0].shape
     for index, array in enumerate(arrays):
         if array.shape != shape:
@@ -249,7 +252,10 @@ def merge(pieces: Sequence[Rows]) -> Rows:
             return Rows.stacked(np.concatenate(cast("list[Array]", stacks)))
     items: list[Value] = []
     for piece in pieces:
-        items += piece.items()
+        if piece.count == 1:
+            items.append(piece.item(0))
+        else:
+            items += piece.items()
     return Rows.of(items)
 
 

@@ -210,12 +210,15 @@ class Scheduler:
     def concluded(self, ended: Sequence[Concluded], now: float) -> list[Answer]:
         """Take what batches have ended; return the requests that are to be answered."""
         answers: list[Answer] = []
+        size = 0
         for ticket, outputs in ended:
             task = ticket.task
-            if task.ticket is ticket:  # else it has been taken out meanwhile
+            if task.ticket is ticket and not task.done:  # else it has been taken out meanwhile
                 task.ticket = None
-                if self.finish(task, now, succeeded=True):
-                    answers.append((task, outputs))
+                self._take_out(task, now, succeeded=True)
+                size += task.size
+                answers.append((task, outputs))
+        self._foresight.leave(size)
         return answers
 
     def next_job(self, now: float) -> Job | None:
@@ -326,13 +329,18 @@ class Scheduler:
         """
         if task.done:
             return False
+        self._take_out(task, now, succeeded=succeeded)
+        self._foresight.leave(task.size)
+        return True
+
+    def _take_out(self, task: Task, now: float, *, succeeded: bool) -> None:
+        """Take a request out wherever it is. The room of its inputs is to be given back."""
         parked = self._entrance.finish(task, now)
         self.strands.stop(task, now, counted=not parked and task.pauses < 1)
         if self._streams:
             self._streams.discard(task)
         self._levels[task.pipeline.index][task.level] -= 1
         self._foresight.answered(task, now, succeeded=succeeded)
-        return True
 
     def streams(self) -> list[Task]:
         """Return the requests that are answered by streams."""

@@ -85,29 +85,30 @@ class Strands:
         strand, work, task = ticket.strand, ticket.work, ticket.task
         if strand.done:
             return False
-        queue, guard = self._queues.of(work.stage), work.group.guard
+        queue, guard, pipeline = self._queues.of(work.stage), work.group.guard, task.pipeline
         if not task.reached_queue:
             task.reached_queue = True
-            if not ticket.opens or task.pipeline.start_seconds is None:
-                task.pipeline.started(_busy(strand))
-        at, level = queue.stage.index, queue.level(task)
+            if not ticket.opens or pipeline.start_seconds is None:
+                pipeline.started(_busy(strand))
+        at, level, parts = queue.stage.index, queue.level(task), ticket.parts
         deadline = urgent = None
         if task.deadline is not None:
             deadline, urgent = self._foresight.limits(task, at)
             if guard is not None:
                 deadline = task.deadline  # there may be another way out, up to then
-        entries = [
-            Entry(ticket, one.count, one.key, i, level, deadline, one.size, urgent, task.limited)
-            for i, one in enumerate(ticket.parts)
-        ]
-        if ticket.parts[0].columns is work.columns:
+        entries: list[Entry[Ticket]] = []
+        for i, one in enumerate(parts):
+            entry = Entry(ticket, one.count, one.key, i, level, deadline, one.size, urgent)
+            entry.limited = task.limited
+            entries.append(entry)
+        if parts[0].columns is work.columns:
             ticket.parts = ()
         free = idle if idle and self._queues.is_open(queue) else 0
         if not queue.batcher.add(entries, now, free):
             fault = self._foresight.full_stage(task, work)
             self._resumable.append(Resume(strand, fault))
             return False
-        self._company.wait(task.pipeline.index, strand.at, at)
+        self._company.wait(pipeline.index, strand.at, at)
         strand.ticket, strand.at = ticket, at
         if guard is not None and guard.at is not None:
             self._limits.add(guard.at, ticket)
@@ -215,9 +216,10 @@ class Strands:
 
     def resumable(self) -> bool:
         """Whether a strand can go on."""
-        while self._resumable and self._resumable[0].strand.done:
-            self._resumable.popleft()
-        return bool(self._resumable)
+        ready = self._resumable
+        while ready and ready[0].strand.done:
+            ready.popleft()
+        return bool(ready)
 
     def tasks(self) -> list[Task]:
         """Return the requests of strands that can go on, or wait at a stage."""

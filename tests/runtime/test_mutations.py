@@ -70,8 +70,8 @@ QUEUED = (
     Mutation(
         "what is delayed goes before those that have not waited so long",
         "runtime/line.py",
-        "return (self.late, self.level)",
-        "return (False, self.level)",
+        "entry.rank = (True, entry.level)",
+        "entry.rank = (False, entry.level)",
         SIMULATE,
         "b20_under_delay",
     ),
@@ -134,8 +134,8 @@ QUEUED = (
     Mutation(
         "all requests of a batch get the rows of the first",
         "runtime/jobs.py",
-        "_rows(piece), part))\n        start = stop\n",
-        "_rows(piece), part))\n",
+        "at += piece.stop - piece.start",
+        "at += 0",
         RANDOM,
         "b16",
     ),
