@@ -4,7 +4,8 @@ The first part is saturation: one thread submits, keeps 256 requests under way, 
 batches, in a worker a core with one thread for the model each. The peers are offline loops over
 rows that are stacked already, at the best batch size and with one thread for the model as well:
 one loop, which is what the engine is held to, and one a core, which is all that the machine has.
-Requests are of one row, and of 16: what a request costs falls on its rows.
+Requests are of one row, and of 16: what a request costs falls on its rows. Those of one row are
+also batched by hand (`by_hand.py`), in as many threads: what a request costs at least in Python.
 
 The second part is what the engine adds for each stage that a request goes through, and for each
 row: a pipeline of eight stages of a model that does next to nothing against the same eight runs of
@@ -19,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +29,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from by_hand import Loop
 from chain import WIDTH, merged, session
 from harness import Contender, Outcome, duration, measure, options, report
 
@@ -70,13 +73,16 @@ Feeds = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class Model:
     """A pipeline, the bare session of its model, `feeds` of so many rows for that, and the inputs
-    of one row, or of many, for ours."""
+    of one row, or of many, for ours. By hand `stack` makes feeds of the inputs of some requests,
+    and `split` results with rows in front of those of the session."""
 
     name: str
     pipe: str
     bare: onnxruntime.InferenceSession
     feeds: Callable[[int], Feeds]
     inputs: Callable[[int | None], Feeds]
+    stack: Callable[[list[Feeds]], Feeds]
+    split: Callable[[Any], list[Any]]  # Any: arrays
 
 
 def mlp(folder: Path) -> Model:
@@ -93,6 +99,8 @@ def mlp(folder: Path) -> Model:
         session(model),
         lambda rows: {"x": x[:rows]},
         lambda rows: {"x": x[0] if rows is None else x[:rows]},
+        lambda requests: {"x": np.stack([one["x"] for one in requests])},
+        lambda results: results,
     )
 
 
@@ -103,7 +111,7 @@ def silero() -> Model:
     path = Path(found.submodule_search_locations[0]) / "data" / "silero_vad.onnx"
     random = np.random.default_rng(0)
     x = random.normal(0, 0.1, (64, 576)).astype(np.float32)
-    state = np.zeros((2, 64, 128), np.float32)
+    state, rate = np.zeros((2, 64, 128), np.float32), np.array(16000, np.int64)
     return Model(
         "silero",
         SILERO,
@@ -111,13 +119,19 @@ def silero() -> Model:
         lambda rows: {
             "input": x[:rows],
             "state": np.ascontiguousarray(state[:, :rows]),
-            "sr": np.array(16000, np.int64),
+            "sr": rate,
         },
         lambda rows: (
             {"x": x[0], "h": state[:, 0]}
             if rows is None
             else {"x": x[:rows], "h": np.moveaxis(state[:, :rows], 1, 0)}
         ),
+        lambda requests: {
+            "input": np.stack([one["x"] for one in requests]),
+            "state": np.stack([one["h"] for one in requests], 1),
+            "sr": rate,
+        },
+        lambda results: [results[0], results[1].transpose(1, 0, 2)],
     )
 
 
@@ -142,15 +156,23 @@ def saturated(model: Model, folder: Path, rows: int, total: int, rounds: int) ->
     plan = headrace.compile(folder / "m.pipe", schedule="server")
     feeds = model.feeds(size)
     inputs = model.inputs(None if rows == 1 else rows)
-    with headrace.load(plan, intra_op_threads=1) as app:
+    cores = len(os.sched_getaffinity(0))
+
+    def by_hand(requests: Feeds) -> list[Any]:  # Any: arrays
+        return model.split(model.bare.run(None, requests))
+
+    with (
+        headrace.load(plan, intra_op_threads=1) as app,
+        closing(Loop(model.stack, by_hand, size, cores)) as loop,
+    ):
         pipeline = app.one if rows == 1 else app.many
 
-        def ours() -> None:
-            waiting: deque[Future[Any]] = deque()  # Any: of records
+        def driven(submit: Callable[..., Future[Any]]) -> None:  # Any: of results
+            waiting: deque[Future[Any]] = deque()  # Any: likewise
             for _ in range(total // rows):
                 if len(waiting) == AT_ONCE:
                     waiting.popleft().result()
-                waiting.append(pipeline.submit(**inputs))
+                waiting.append(submit(**inputs))
             for future in waiting:
                 future.result()
 
@@ -159,7 +181,6 @@ def saturated(model: Model, folder: Path, rows: int, total: int, rounds: int) ->
                 model.bare.run(None, feeds)
 
         def loops() -> None:
-            cores = len(os.sched_getaffinity(0))
             share = [total // size // cores]
             threads = [threading.Thread(target=offline, args=share) for _ in range(cores)]
             for thread in threads:
@@ -167,13 +188,20 @@ def saturated(model: Model, folder: Path, rows: int, total: int, rounds: int) ->
             for thread in threads:
                 thread.join()
 
+        contenders = [
+            Contender("headrace", lambda: driven(pipeline.submit)),
+            Contender("offline loop", offline),
+            Contender("a loop a core", loops),
+        ]
+        if rows == 1:
+            for ours, theirs in zip(
+                pipeline.submit(**inputs).result(), loop.submit(**inputs).result(), strict=True
+            ):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+            contenders.append(Contender("by hand", lambda: driven(loop.submit)))
         return measure(
             f"{model.name}, requests of {rows}, batches of {size}",
-            [
-                Contender("headrace", ours),
-                Contender("offline loop", offline),
-                Contender("a loop a core", loops),
-            ],
+            contenders,
             rounds=rounds,
             warmup=2,
         )
@@ -219,10 +247,11 @@ def main() -> int:
             for rows in (1, 16):
                 outcome = saturated(model, folder, rows, total, arguments.rounds)
                 outcomes.append(outcome)
-                one, each = outcome.ratios
+                one, each, *hand = outcome.ratios
                 notes.append(
                     f"{outcome.subject}: {one.median:.2f} of the offline loop, "
                     f"{each.median:.2f} of a loop a core"
+                    + "".join(f", {ratio.median:.2f} of by hand" for ratio in hand)
                 )
         for rows in (1, 8, 64):
             outcome = costs(folder, rows, arguments.rounds)
