@@ -206,10 +206,7 @@ def as_array(item: Value, dtype: "np.dtype[Any] | None" = None) -> Array:  # Any
 def _stack_list(items: "list[Item]", dtype: "np.dtype[Any] | None") -> Array:  # Any: see above
     if not items:
         return np.empty((0,), dtype)
-    arrays = [
-        cast("Array", item) if item.__class__ is np.ndarray else as_array(item, dtype)
-        for item in items
-    ]
+    arrays = [one if isinstance(one, np.ndarray) else as_array(one, dtype) for one in items]
     shape = arrays[0].shape
     for index, array in enumerate(arrays):
         if array.shape != shape:
