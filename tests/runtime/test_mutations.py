@@ -126,7 +126,7 @@ QUEUED = (
     Mutation(
         "a batch that fails fails all of its requests",
         "runtime/jobs.py",
-        "if isinstance(error, StageError) and batch.rows > 1:",
+        "if isinstance(error, StageError) and len(slices) > 1:",
         "if False:",
         RANDOM,
         "b14",
