@@ -112,3 +112,28 @@ def test_arrays_of_any_kind_are_taken_as_plain_ones(given: Any) -> None:
     assert found.dtype.isnative
     assert found.shape == np.asarray(given).shape
     assert found.tolist() == np.asarray(given).tolist()
+
+
+def test_a_message_like_one_that_is_remembered_is_read_or_refused() -> None:
+    tensors = ("x", "FP32", (2,)), ("t", "BYTES", (1,))
+    group = Group(Layout(tensors, True), (1, 1), [np.zeros((2, 2), np.float32), TEXTS])
+    told, refused = Writing(), 0
+    told.pack([group], [])
+    for place in range(len(told.pack([group], []))):
+        writing, reading = Writing(), Reading()
+        for _ in range(2):
+            sent([group], writing, reading)
+        chunks: list[Any] = []
+        header = bytearray(writing.pack([group], chunks))
+        content = bytearray(b"".join(bytes(one) + bytes(-len(one) % 64) for one in chunks))
+        for value in (0, 1, 2, 3, 8, 16, 127, 255):
+            header[place] = value
+            try:
+                found = reading.unpack(bytes(header), 0, content)
+            except Malformed:
+                refused += 1
+                continue
+            for one in found:
+                assert one.arrays[0].nbytes <= len(content)
+                assert len(one.arrays[0]) == len(one.arrays[1]) == sum(one.counts)
+    assert refused
