@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.dsl.diagnostic import CompileError
+from headrace.dsl.diagnostic import CompileError, Diagnostic, Severity
 from headrace.dsl.format import format_module
 from headrace.dsl.parse import parse
 from headrace.dsl.source import Source
-from headrace.triton.serving import plan_of
+from headrace.triton.own_completion import OwnCompletions
+from headrace.triton.serving import Options, find, plan_of
 from headrace.triton.subject import Others
 from headrace.triton.translate.draft import Surroundings
 from headrace.triton.translate.schedule import Serving, duration
@@ -101,6 +102,36 @@ def test_an_accelerator_is_what_onnx_runtime_provides_there(
     config = f"optimization {{ execution_accelerators {{ {asked} }} }}"
     put(tmp_path / "m/config.pbtxt", config)
     assert f"backend = {backend}\n" in text(tmp_path, "m").replace(" }", "\n")
+
+
+def test_there_is_as_much_of_a_resource_as_the_server_is_told(tmp_path: Path) -> None:
+    unary(tmp_path / "m/1/model.onnx", "Neg", "x", "y")
+    group = 'rate_limiter { resources { name: "R" count: 2 } }'
+    put(tmp_path / "m/config.pbtxt", f"instance_group {{ count: 3 kind: KIND_CPU {group} }}\n")
+    said = Serving(resources={"R": 6, "other": 1})
+    assert text(tmp_path, "m", serving=said).partition("schedule")[2] == (
+        " m {\n    run_m { instances = 3, resources { R = 2 } }\n    resources { R = 6 }\n}\n"
+    )
+    around = Surroundings(Others(()), tmp_path, said)
+    assert plan_of(program(tmp_path, "m", serving=said), around).resources == (("R", 6),)
+
+
+def test_a_resource_that_two_models_take_is_warned_of(tmp_path: Path) -> None:
+    resource = 'rate_limiter { resources { name: "R" count: 1 } }'
+    for name in ("a", "b"):
+        unary(tmp_path / name / "1/model.onnx", "Neg", "x", "y")
+        put(tmp_path / name / "config.pbtxt", f"instance_group {{ kind: KIND_CPU {resource} }}\n")
+    warned: list[Diagnostic] = []
+    for resources in (None, {"R": 1}):
+        options = Options(serving=Serving(resources=resources))
+        found = find((tmp_path,), options, warned.extend, OwnCompletions())
+        assert sorted(found) == ["a", "b"]
+    (one,) = warned
+    assert (one.severity, one.message) == (
+        Severity.WARNING,
+        "`R` is counted for `a` and `b` apart",
+    )
+    assert one.primary.span.text == '"R"'
 
 
 def test_values_have_the_shape_that_the_model_wants(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from .translate.labels import labels
 from .translate.members import members
 from .translate.program import Program, translate
 from .translate.schedule import Serving
+from .translate.unserved import find_apart
 from .translate.warmups import warmups
 
 
@@ -56,6 +57,8 @@ def find(
     found = check(repository, options.defaults)
     warn(tuple(one for one in found if one.severity is not Severity.ERROR))
     subjects = subjects_of(repository, options, own)
+    if options.serving.resources is not None:
+        warn(tuple(find_apart(subjects)))
     errors = [*(one for one in found if one.severity is Severity.ERROR), *own.mistakes]
     around = Surroundings(Others(subjects), folders[0], options.serving)
     known = {one.model.folder: one for one in subjects}

@@ -133,6 +133,7 @@ def _text(
     lines = [*draft.states, *_ended(draft, returned)]
     if draft.sequence is not None:
         draft.settings.pipeline += sequence_settings(draft.sequence.config)
+    draft.settings.count(draft.around.serving.resources or {})
     body = "\n".join(lines)
     text = "\n".join(
         [

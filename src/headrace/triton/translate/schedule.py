@@ -1,5 +1,6 @@
 """What a configuration says of how a model runs, as settings of a stage and of a pipeline."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +28,13 @@ class Settings:
 
     stages: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     pipeline: list[str] = field(default_factory=list[str])
+    taken: set[str] = field(default_factory=set[str])  # the resources that stages name
+
+    def count(self, resources: Mapping[str, int]) -> None:
+        """Say how much there is of what stages take, where that is known."""
+        counts = [f"{name} = {resources[name]}" for name in sorted(self.taken & resources.keys())]
+        if counts:
+            self.pipeline.append(f"resources {{ {', '.join(counts)} }}")
 
     def text(self, pipeline: str) -> str:
         lines = [f"{stage} {{ {', '.join(said)} }}" for stage, said in self.stages.items() if said]
@@ -175,11 +183,17 @@ def _accelerator(config: Message) -> list[str]:
     return [f"backend = {_PROVIDERS[name]}" for name in names if name in _PROVIDERS]
 
 
-def _resources(config: Message) -> list[str]:
+def resources(config: Message) -> dict[str, int]:
+    """Return what an instance takes of each resource while it runs: the most that one does."""
     taken: dict[str, int] = {}
     for group in config.instance_group:
         for one in group.rate_limiter.resources:
             taken[one.name] = max(taken.get(one.name, 0), one.count)
+    return taken
+
+
+def _resources(config: Message) -> list[str]:
+    taken = resources(config)
     if not taken:
         return []
     return [f"resources {{ {', '.join(f'{name} = {count}' for name, count in taken.items())} }}"]

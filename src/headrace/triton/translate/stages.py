@@ -10,7 +10,7 @@ from ..onnx_file import read_onnx
 from ..subject import Subject
 from .draft import Draft, Stage, refuse
 from .names import Names, renamed
-from .schedule import stage_settings
+from .schedule import resources, stage_settings
 from .sequences import begins_anew, begun, keep, read_controls, read_states, told
 from .tensors import Tensor, reshaped, tensor, written
 
@@ -54,6 +54,7 @@ def stage_of(draft: Draft, subject: Subject, version: int, wanted: str) -> Stage
         python=python,
         cached=draft.cached,
     )
+    draft.settings.taken |= resources(config).keys()
     draft.settings.stages[stage.name] = said
     return stage
 

@@ -1,6 +1,6 @@
 """What a configuration asks for that is not served: told with its place, never left out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ...dsl.diagnostic import Diagnostic
 from ..complete import ONNX
@@ -94,3 +94,19 @@ def _priorities(subject: Subject) -> Iterator[tuple[Place, str, str]]:
             if not one.name.isidentifier():
                 place = ("instance_group", number, "rate_limiter", "resources", at, "name")
                 yield place, f"`{one.name}` cannot be a name here", "use letters, digits and `_`"
+
+
+def find_apart(subjects: Iterable[Subject]) -> Iterator[Diagnostic]:
+    """Yield a warning for each resource that another model takes too: each has its own."""
+    known: dict[str, Subject] = {}
+    for subject in subjects:
+        for number, group in enumerate(subject.config.instance_group):
+            for at, one in enumerate(group.rate_limiter.resources):
+                other = known.setdefault(one.name, subject)
+                if other is not subject:
+                    yield subject.warning(
+                        UNSERVED,
+                        f"`{one.name}` is counted for `{other.name}` and `{subject.name}` apart",
+                        *("instance_group", number, "rate_limiter", "resources", at, "name"),
+                        help="they may run at once; in one `.pipe` file it is counted for both",
+                    )
