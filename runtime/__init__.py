@@ -40,8 +40,9 @@ Front ends. `repository` loads plans, lets versions come and go, and has what th
 `shared`; `server` (`server_config`, `fronts`, `tls`) serves it as a `service`, `access` decides who
 may what, and `extras` are labels and memory that is shared (`regions`): `http` (`http_protocol`,
 `http_short`, `http_answer`, `http_door`, `http_body` with `compression` and `uploads`,
-`http_routes` with the `page`, `http_stream` in `http_parts` and `http_generate`, `http_status`) and
-`grpc` speak `protocols`, `awaiting` waits for futures, `exposition` shows metrics.
+`http_encode`, `http_stream` in `http_parts` and `http_generate`, `http_routes` with the `page`,
+`http_status`) and `grpc` speak `protocols`, `awaiting` waits for futures, `exposition` shows
+metrics.
 """
 
 if __name__ == "runtime":

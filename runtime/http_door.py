@@ -15,11 +15,10 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .access import is_loopback
-from .http_answer import Asked, Begun, Inference
+from .http_answer import Answer, Asked, Begun, Inference
 from .http_status import STATUS, error_body
 from .protocols.names import shown
 from .protocols.raw import Buffer
@@ -42,7 +41,7 @@ class Door:
         if scope["type"] == "http":
             why = self.refuses(scope["method"], dict(scope["headers"]))
             if why is not None:
-                return _refusal(why)(scope, receive, send)
+                return _refusal(why).send(send)
         return self._app(scope, receive, send)
 
     def opening(self, inference: Inference) -> Inference:
@@ -115,5 +114,7 @@ def _from_elsewhere(headers: dict[bytes, bytes], host: bytes | None) -> bool:
         return True
 
 
-def _refusal(why: str) -> Response:
-    return Response(error_body(why), STATUS[Code.FORBIDDEN], media_type="application/json")
+def _refusal(why: str) -> Answer:
+    body = error_body(why)
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    return Answer(STATUS[Code.FORBIDDEN], headers, body)
