@@ -16,7 +16,12 @@ from .task import Task
 Result = TypeVar("Result")
 
 ROOM: Final = 16
-"""Responses of one stream that may wait for their reader."""
+"""Responses of one stream that may wait for their reader, of whatever size."""
+
+MANY: Final = 128
+SMALL: Final = 1 << 16
+"""So many may wait while they are encoded and have fewer bytes than that together: each time that a
+stream is parked and goes on takes two threads a turn, as much as several small responses do."""
 
 
 def gathered(names: Sequence[str], emitted: Sequence[dict[str, Item]]) -> dict[str, Item]:
@@ -43,6 +48,7 @@ class Stream(Generic[Result]):
         self._waiting: deque[Result] = deque()
         self._parked = self._over = False
         self._waits = True
+        self._size = 0
         self._fault: Fault | None = None
         self.task: Task | None = None
 
@@ -53,7 +59,8 @@ class Stream(Generic[Result]):
             if self._over:
                 return True  # cancelled: the engine learns of it before its next work
             self._waiting.append(made)
-            full = len(self._waiting) >= ROOM
+            self._size += len(made) if isinstance(made, bytes) else SMALL
+            full = len(self._waiting) >= (ROOM if self._size >= SMALL else MANY)
             self._parked = full and self._waits
             if len(self._waiting) == 1:  # else its reader was told, and has not come yet
                 self._notify()
@@ -84,6 +91,7 @@ class Stream(Generic[Result]):
         with self._lock:
             taken = list(self._waiting)
             self._waiting.clear()
+            self._size = 0
             parked, self._parked = self._parked, False
         if parked and self.task is not None:
             self._resume(self.task)
