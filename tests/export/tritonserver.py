@@ -4,7 +4,7 @@ Its models run in an environment with headrace and a NumPy that this server can 
 
     python -m venv /opt/peers/pytriton && /opt/peers/pytriton/bin/pip install nvidia-pytriton
     python -m venv /opt/peers/export && cd /opt/peers/export && bin/pip install -e \\
-        '.../headrace[cpu,server,image]' 'numpy<2' 'opencv-python-headless<4.12' pyclipper
+        '.../headrace[cpu,server,image]' 'numpy<2' 'opencv-python-headless<4.12' pyclipper pillow
 """
 
 import os

@@ -4,7 +4,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headrace.triton.config import Message, data_type_name
@@ -73,8 +73,14 @@ def told(address: str, config: Message) -> Iterator[tuple[str, object]]:
     for one in _counted(address, name):
         version = one["version"]
         yield f"{version} counts", (one["inference_count"], one["execution_count"])
-        stats = one["inference_stats"]
-        yield f"{version} requests", (stats["success"]["count"], stats["fail"]["count"])
+        yield f"{version} requests", _counts(one["inference_stats"])
+        sizes = {size["batch_size"]: _counts(size) for size in one["batch_stats"]}
+        yield f"{version} executions", sorted(sizes.items())
+
+
+def _counts(kinds: Mapping[str, Any]) -> dict[str, int]:  # Any: JSON
+    """Return how often each kind of time was taken."""
+    return {kind: one["count"] for kind, one in kinds.items() if isinstance(one, dict)}
 
 
 def _counted(address: str, name: str) -> list[Any]:  # Any: JSON
