@@ -140,7 +140,9 @@ class Pool:
                 if self._closing:
                     raise StageGone(Code.UNAVAILABLE, "the engine was closed")
                 if self._free:
-                    process = self._free.pop(0)  # in turn, so that as many runs warm up all
+                    # the last that was free has the most of it in the caches of a core; but in
+                    # turn where as many runs are to warm up all
+                    process = self._free.pop(0 if self.rehearses else -1)
                     self._busy.add(process)
                     return process
                 now = self._clock()
