@@ -254,6 +254,8 @@ def test_what_a_stage_gives_is_text_and_never_markup(window: Browser, server: Se
     window.type("#input-times", "3")
     said = run(window)
     assert said.startswith("3 responses")
+    signature = "→ stream (text: string, place: i64)"
+    assert signature in window.run("return document.getElementById('signature').textContent")
     assert HOSTILE * 3 in said
     window.go(f"http://{server.addresses.http}/#{HOSTILE}")
     window.until("return !document.getElementById('nothing').hidden")

@@ -190,8 +190,9 @@ export function textOf(bytes) {
 }
 
 /** Return the values of an output on one line: a single one as it is, more in brackets. */
-function valuesOf({ shape, values }) {
-  const list = Array.from(values.slice(0, MOST_IN_LINE), short).join(", ");
+function valuesOf({ datatype, shape, values }) {
+  const shownAs = datatype === "BYTES" ? (value) => JSON.stringify(textOf(value)) : short;
+  const list = Array.from(values.slice(0, MOST_IN_LINE), shownAs).join(", ");
   if (shape.length === 0 || (shape.length === 1 && values.length === 1)) return list;
   return `[${list}${values.length > MOST_IN_LINE ? `, … ${values.length} in all` : ""}]`;
 }
