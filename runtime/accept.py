@@ -256,6 +256,8 @@ class Presenter:
             return items
         if not items:
             return self.empty()
+        if len(items) == 1 and items[0].__class__ is np.ndarray:
+            return cast("Array", items[0])[None]  # of one row nothing need be copied
         try:
             return as_array(items, self._dtype)
         except ValueError as error:
