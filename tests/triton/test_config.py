@@ -13,10 +13,17 @@ from headrace.dsl.diagnostic import Severity
 from headrace.dsl.source import Source
 from headrace.runtime.protocols.messages import ModelConfig, message_of
 from headrace.triton.config import Config, read_config
+from headrace.triton.config_chars import is_strange
 from headrace.triton.config_write import write
 from tests.triton.corpus import CASES
 
-TEXTS = [text for case in CASES for path, text in case.files.items() if path.endswith(".pbtxt")]
+TEXTS = [
+    text
+    for case in CASES
+    for path, text in case.files.items()
+    # protobuf's Python takes a NUL in a comment, and any space for one; a tritonserver does not
+    if path.endswith(".pbtxt") and not any(map(is_strange, text.replace("\n", "").replace(" ", "")))
+]
 _FLOATS = st.floats(width=32, allow_nan=False)
 _SCALARS = {
     FieldDescriptor.CPPTYPE_INT32: st.integers(-(1 << 31), (1 << 31) - 1),
