@@ -23,6 +23,24 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
                 yield _mixed(subject, step, origin)
             came = step.number if is_decoupled(step.model) else next(iter(origins), None)
             origin |= dict.fromkeys(step.config.output_map.values(), came)
+    yield from _mixed_outputs(subject, origin)
+
+
+def _mixed_outputs(subject: Subject, origin: dict[str, int | None]) -> Iterator[Diagnostic]:
+    """Yield what is wrong where the answers of several decoupled steps would be one."""
+    first: tuple[str, int] | None = None
+    for number, one in enumerate(subject.config.output):
+        came = origin.get(one.name)
+        if came is None:
+            continue
+        first = first or (one.name, came)
+        if came != first[1]:
+            yield subject.error(
+                _CODE,
+                f"`{first[0]}` and `{one.name}` do not come as often as each other",
+                *("output", number, "name"),
+                help="give outputs of one decoupled model, or of what follows it",
+            )
 
 
 def _mixed(subject: Subject, step: Step, origin: dict[str, int | None]) -> Diagnostic:
