@@ -4,8 +4,8 @@ A thread a worker keeps it: starts it, waits for its end, starts it again when `
 What it was called with while it `rehearses` is gone through with each that is started later, before
 it serves anybody.
 A call takes a worker that is free. While all are busy it waits, as for an instance in the engine's
-own process; while none is up it waits for one that is expected within `supervisor.PATIENCE`, and
-fails at once otherwise.
+own process; while none is up it waits for one that is expected within its `patience`, and fails
+at once otherwise.
 """
 
 import logging
@@ -40,10 +40,12 @@ class Pool:
         count: int,
         clock: Callable[[], float] = time.monotonic,
         make: "Callable[[int], Process] | None" = None,
+        patience: float = PATIENCE,
     ) -> None:
         """Start `count` workers, as `make` does by their numbers (None: of a function); raises
-        StageError where one cannot be."""
-        self._program, self._clock = program, clock
+        StageError where one cannot be. A call waits for `patience` seconds at most while none is
+        up."""
+        self._program, self._clock, self._patience = program, clock, patience
         self._make = make or partial(_of_function, cast("Program", program))
         self._owner = os.getpid()
         self._changed = threading.Condition()
@@ -149,7 +151,7 @@ class Pool:
                 if self.is_up:
                     give_up = None
                 elif give_up is None:
-                    give_up = now + PATIENCE
+                    give_up = now + self._patience
                 if give_up is not None:
                     soonest = min(expected(standing, now) for standing in self._standings)
                     if soonest >= give_up or now >= give_up:

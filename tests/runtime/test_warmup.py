@@ -18,6 +18,7 @@ from headrace.runtime.request import Fault, Request
 from headrace.runtime.stand_ins import smallest
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields
 from tests.runtime.test_sim_device import sim_chain
+from tests.runtime.wire.conftest import eventually
 
 X, Y = fields(x="f32[N]"), fields(y="f32[N]")
 
@@ -108,6 +109,7 @@ def note(x):
     engine = engine_of(maker, 3, isolation=Isolation(None, None))
     with pytest.raises(Fault, match="status 3"):
         engine.call(Request("p", {"x": np.full(2, 7, np.float32)}))
+    eventually(lambda: not engine.unready)
     engine.call(Request("p", {"x": np.zeros(2, np.float32)}))
     engine.close()
     runs = [line.split() for line in told.read_text().splitlines()]

@@ -87,9 +87,10 @@ def pool(
     attribute: str,
     source: str = SOURCE,
     count: int = 1,
+    patience: float = 60.0,  # however busy the machine is, a worker has started by then
     **settings: Any,  # Any: as above
 ) -> Generator[Pool]:
-    opened = Pool(program(attribute, source, **settings), count)
+    opened = Pool(program(attribute, source, **settings), count, patience=patience)
     try:
         yield opened
     finally:

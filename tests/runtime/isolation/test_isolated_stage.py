@@ -123,7 +123,7 @@ schedule everything on "s" { add { isolate = on } }
 schedule wrongs on "s" { wrong { isolate = on } }
 schedule twos on "s" { two { isolate = on } }
 schedule batch on "s" { rows { isolate = on, batch { max = 4 } } }
-schedule caught on "s" { rows { isolate = on } }
+schedule caught on "s" { rows { isolate = on, instances = 3 } }
 schedule scaled on "s" { scale { isolate = on, instances = 2 } }
 schedule empties on "s" { empty { isolate = on } }
 schedule waits on "s" { wait { isolate { timeout = 20s }, instances = 2 } }

@@ -24,8 +24,12 @@ def test_a_worker_is_another_process() -> None:
 
 
 @pytest.mark.slow
-def test_workers_are_asked_in_turn() -> None:
+def test_the_worker_that_was_free_last_is_asked_and_all_of_them_in_turn_while_they_rehearse() -> (
+    None
+):
     with pool("number", count=3) as number:
+        assert len({number(0) for _ in range(3)}) == 1
+        number.rehearses = True
         assert len({number(0) for _ in range(3)}) == 3
 
 

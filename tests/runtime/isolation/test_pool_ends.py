@@ -164,40 +164,58 @@ def test_a_worker_that_is_started_again_rehearses_what_the_first_has() -> None:
         assert asked_again(calls)[0] == 4
 
 
+ACT = """
+import os
+def act(path):
+    if not os.path.exists(path): return os.getpid()
+    if open(path).read() == "die": os._exit(3)
+    raise ValueError("not now")
+"""
+
+
 @pytest.mark.slow
-def test_a_rehearsal_that_fails_now_is_told_and_one_that_kills_is_waited_for(
+def test_a_rehearsal_that_fails_now_is_told_and_its_worker_serves(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     flag = tmp_path / "flag"
-    source = (
-        "import os\n"
-        "def act(path):\n"
-        "    if not os.path.exists(path): return os.getpid()\n"
-        "    if open(path).read() == 'die': os._exit(3)\n"
-        "    raise ValueError('not now')\n"
-    )
-    with pool("act", source) as act:
-        act.rehearses = True
-        number = act(str(flag))
-        act.rehearses = False
-        assert isinstance(number, int)
+    with pool("act", ACT) as act:
+        number = rehearsed(act, str(flag))
         flag.write_text("raise")
         os.kill(number, signal.SIGKILL)
         assert ended(number)
-        with pytest.raises(WorkerError, match="not now"):  # it serves all the same
+        with pytest.raises(WorkerError, match="not now"):
             asked_again(act, str(flag))
         assert "its run at loading fails now" in caplog.text
         flag.unlink()
-        number = act(str(flag))
-        assert isinstance(number, int)
+        assert isinstance(act(str(flag)), int)
+
+
+@pytest.mark.slow
+def test_a_worker_that_its_rehearsal_kills_is_started_until_it_serves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    flag = tmp_path / "flag"
+    with pool("act", ACT, patience=0.0) as act:
+        number = rehearsed(act, str(flag))
         flag.write_text("die")
         os.kill(number, signal.SIGKILL)
         assert ended(number)
-        with pytest.raises(StageGone):
+        eventually(lambda: caplog.text.count("its run at loading fails now") >= 2)
+        assert not act.is_up
+        with pytest.raises(StageGone, match="its worker process is down"):
             asked_again(act, str(flag))
         flag.unlink()
-        eventually(lambda: act.is_up, 30.0)
+        eventually(lambda: act.is_up)
         assert isinstance(act(str(flag)), int)
+
+
+def rehearsed(act: Pool, flag: str) -> int:
+    """Return the number of the worker, which does the same when it is started again."""
+    act.rehearses = True
+    number = act(flag)
+    act.rehearses = False
+    assert isinstance(number, int)
+    return number
 
 
 def asked_again(asked: Pool, argument: str = "") -> Any:  # Any: whatever the function gives

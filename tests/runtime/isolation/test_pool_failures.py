@@ -11,6 +11,7 @@ import pytest
 
 from headrace.runtime.isolation.channel import WorkerError
 from headrace.runtime.isolation.pool import Pool
+from headrace.runtime.isolation.supervisor import PATIENCE
 from headrace.runtime.request import Code
 from headrace.runtime.stage import StageError, StageGone
 from tests.holding import held
@@ -130,7 +131,7 @@ if os.path.exists({str(gate)!r}):
 def leave(status):
     return 1 if status < 0 else os._exit(status)
 """
-    with pool("leave", source) as leave:
+    with pool("leave", source, patience=PATIENCE) as leave:
         gate.touch()
         with pytest.raises(StageGone, match="status 1"):
             leave(1)

@@ -15,6 +15,7 @@ from headrace.runtime.context import Context
 from headrace.runtime.custom_metrics import rendered
 from headrace.runtime.engine import Engine
 from headrace.runtime.request import Code, Fault, Request, Response
+from tests.runtime.wire.conftest import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -212,6 +213,7 @@ def test_a_worker_that_dies_fails_what_it_was_at_and_the_next_request_works(
 ) -> None:
     fault = failure(ask(engine, "die", "inner"))
     assert "status 3" in fault.message or "exit" in fault.message
+    eventually(lambda: not engine.unready)
     assert json.loads(said(ask(engine, "request", "inner")))["calls"] >= 1
 
 
