@@ -16,7 +16,7 @@ from ..stdlib.op import Item
 from .admission import Intake
 from .devices.device import Device
 from .inline import Inline, answer_in_turn
-from .jobs import Reached, conclude, go_on
+from .jobs import Given, Reached, conclude, go_on
 from .load import LoadConfig, Stages
 from .metrics import Metrics, Snapshot, Tally
 from .observe.batches import run_watched_batch
@@ -27,7 +27,7 @@ from .request import Code, Fault, Request
 from .rows import size_of
 from .scheduler import End, GoOn, Run, Scheduler
 from .stage import Stage
-from .strands import Delivery, Resume, open_walk, opens
+from .strands import Resume, open_walk, opens
 from .task import Strand, Task
 from .turns import Sequences
 
@@ -293,12 +293,12 @@ class Simulation:
                 seconds += self._cost(stage.name, cell.rows - rows)
         self._later(seconds, lambda: self._advanced(steps))
 
-    def _run(self, job: Run, tally: Tally, began: float) -> list[Delivery]:
+    def _run(self, job: Run, tally: Tally, began: float) -> list[Given]:
         self.began = began
         return run_watched_batch(lambda: self.now, job.queue.stage, job.batch, tally, began)
 
-    def _ran(self, job: Run, deliveries: Sequence[Delivery]) -> None:
-        ended, others = conclude(deliveries)
+    def _ran(self, job: Run, given: Sequence[Given]) -> None:
+        ended, others = conclude(given)
         self._scheduler.ran(job, others, self.now)
         for task, outputs in self._scheduler.concluded(ended, self.now):
             self._tell(task, outputs)

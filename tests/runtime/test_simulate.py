@@ -12,6 +12,7 @@ from headrace.runtime.jobs import advance, run_batch
 from headrace.runtime.request import Code, Request
 from headrace.runtime.scheduler import GoOn, Run, Start
 from headrace.runtime.simulate import Outcome, Simulation
+from headrace.runtime.strands import Delivery
 from headrace.runtime.task import Ticket
 from tests.runtime.plans import PlanMaker, add_model, block, call, fields, kind, place
 
@@ -317,6 +318,7 @@ def test_a_request_of_which_two_batches_fail_goes_on_once(
     for run in runs:
         assert isinstance(run, Run)
         for delivery in run_batch(run.queue.stage, run.batch, tally, 0.0):
+            assert isinstance(delivery, Delivery)
             scheduler.strands.deliver(delivery, 0.0)
     assert isinstance(resumed := scheduler.next_job(0.0), GoOn)
     assert len(resumed.resumes) == 1
