@@ -83,7 +83,7 @@ class Pool:
             try:
                 return process.call(arguments)
             except NotAsked:
-                continue  # it ended while nobody asked it: another may do it
+                process.kill()  # it has ended: another may do it, and it is asked no more
             finally:
                 self._give(process)
 

@@ -3,16 +3,19 @@
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from headrace.runtime.isolation.channel import WorkerError
+from headrace.runtime.isolation.channel import NotAsked, WorkerError
+from headrace.runtime.isolation.function import FunctionProcess
+from headrace.runtime.isolation.pool import Pool
 from tests.holding import held, named
 
-from .programs import pipe, pool, told
+from .programs import pipe, pool, program, told
 
 LARGE = 1 << 20
 
@@ -31,6 +34,26 @@ def test_the_worker_that_was_free_last_is_asked_and_all_of_them_in_turn_while_th
         assert len({number(0) for _ in range(3)}) == 1
         number.rehearses = True
         assert len({number(0) for _ in range(3)}) == 3
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_be_asked_is_asked_once_and_another_answers() -> None:
+    deaf: list[FunctionProcess] = []
+
+    class Worker(FunctionProcess):
+        def call(self, arguments: Sequence[object]) -> object:
+            assert self not in deaf
+            if not deaf:
+                deaf.append(self)
+                raise NotAsked
+            return super().call(arguments)
+
+    number = Pool(program("number"), 2, make=lambda _: Worker(program("number")))
+    try:
+        assert number(0) != deaf[0].number
+        assert deaf[0].killed
+    finally:
+        number.close()
 
 
 @pytest.mark.slow
