@@ -1,19 +1,18 @@
 """headrace.runtime: from a plan to answers. In order of control flow:
 
 Loading. `load` makes stages of a plan's segments: each names the `backend` of `backends/` that
-opens it, with its share of the cores by `division`, as an `instance` (a model, with
-`row_keys` and `padding`, on
-an `onnx_session` (`onnx_backend`, `onnx_library`, `onnx_providers`, `onnx_values`, `onnx_graphs`)
-or an engine of `tensorrt`, or another `session` that a `model_backend` opens, of a `model_folder`
-or, as a `remote_peer` by `carriers` and `http_carrier`, of another server, whose answers may be a
-`remote_stream`), a `python_stage` (functions, and objects of a `python_model`) or an `op_stage`
-(stdlib ops; `kernels` of chains of them), in this process or with `isolation` in others, or a model
-file of Triton's (`triton_python`; `triton_ragged` of rows in one line), which may ask what is
-`nested` (`nested_models`, `own_models`) and keeps `custom_metrics`, ready after its `warmup`; what
-is answered any number of times are `answers`;
-`transfer` copies to `devices`; what is built at loading is kept in `shared_files`, what this
-machine lacks is a `load_error`. `prepared` readies a pipeline: `accept` and `convert` its border,
-`bind` its blocks, `prune` them for callers who want some results only.
+opens it, with its share of the cores by `division`, as an `instance` (a model, with `row_keys` and
+`padding`, on an `onnx_session` (`onnx_backend`, `onnx_library`, `onnx_providers`, `onnx_values`,
+`onnx_graphs`) or an engine of `tensorrt`, or another `session` that a `model_backend` opens, of a
+`model_folder` or, as a `remote_peer` by `carriers` and `http_carrier`, of another server, whose
+answers may be a `remote_stream`), a `python_stage` (functions, and objects of a `python_model`) or
+an `op_stage` (stdlib ops; `kernels` of chains of them), in this process or with `isolation` in
+others, or a model file of Triton's (`triton_python`; `triton_ragged` of rows in one line), which
+may ask what is `nested` (`nested_models`, `own_models`) and keeps `custom_metrics`, ready after its
+`warmup`; what is answered any number of times are `answers`; `transfer` copies to `devices`; what
+is built at loading is kept in `shared_files`, what this machine lacks is a `load_error`. `prepared`
+readies a pipeline: `accept` and `convert` its border, `bind` its blocks, `prune` them for callers
+who want some results only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
 with `control` for branches and walks, `together` for blocks that run at once, `spread` for lanes,

@@ -18,7 +18,7 @@ from .devices.device import View
 from .literals import literal_item, show_literal
 from .request import Code, Fault, RequestError
 from .rows import Constant, Rows, Value, as_array
-from .shapes import Bindings, is_derived, names
+from .shapes import Bindings, fixed_size, is_derived, names
 
 _UNNAMED: Final[Bindings] = {}
 """Of types without named sizes, of which none is ever bound."""
@@ -81,7 +81,7 @@ class Acceptor:
         self._derived = any(map(is_derived, kinds))
         self._independent = len(found) == len(set(found)) and not self._derived
         self._named = bool(found) or self._derived
-        self.size = None if self._batch is not None else _fixed_size(kinds)
+        self.size = None if self._batch is not None else fixed_size(kinds)
         """The bytes of all inputs, where none may be larger than another; else None."""
 
     def accept(self, inputs: Mapping[str, object]) -> list[Rows]:
@@ -200,20 +200,6 @@ def _rows_of(value: object) -> object:
         return from_dlpack(value)
     except Mismatch:
         return value  # which is no rows either, and is refused as such
-
-
-def _fixed_size(kinds: Sequence[Type]) -> int | None:
-    size = 0
-    for kind in kinds:
-        if not isinstance(kind, TensorType) or to_numpy(kind.dtype).hasobject:
-            return None
-        item = to_numpy(kind.dtype).itemsize
-        for dim in kind.dims:
-            if not isinstance(dim, int):
-                return None
-            item *= dim
-        size += item
-    return size
 
 
 def _with_rows(kind: TensorType) -> TensorType:

@@ -1,7 +1,6 @@
 """Backends that are ONNX Runtime: one session per model, device and share of the cores."""
 
 from ..compiler.plan import ModelSegment
-from ..dsl.types import TensorType
 from .backend import Backend, Loading
 from .devices.host import HostDevice
 from .division import Share
@@ -9,6 +8,7 @@ from .instance import ModelStage
 from .load_error import NO_BACKEND, LoadError
 from .onnx_graphs import GraphSession
 from .onnx_session import OnnxSession
+from .shapes import is_fixed
 from .stage import policy_of
 
 
@@ -55,8 +55,4 @@ def onnx_backend(engine: str = "") -> Backend:
 
 def alike_in_size(segment: ModelSegment) -> bool:
     """Whether all runs of a stage have inputs of one size but for their number of rows."""
-    kinds = [field.type for field in segment.signature.params]
-    return all(
-        isinstance(kind, TensorType) and all(isinstance(dim, int) for dim in kind.dims)
-        for kind in kinds
-    )
+    return all(is_fixed(field.type) for field in segment.signature.params)

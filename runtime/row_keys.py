@@ -6,10 +6,11 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ..dsl.types import Field, TensorType, Type
+from ..dsl.types import Field
 from .devices.device import View
 from .padding import Padder
 from .rows import Constant, Rows, Value, as_array
+from .shapes import is_fixed
 
 Input: TypeAlias = "tuple[str, int | None, np.dtype[Any] | None, bool]"  # Any: of any scalar
 """Name, batch axis, dtype, and whether it may be None."""
@@ -76,13 +77,9 @@ def _common(
     for index, (field, (_, axis, dtype, _)) in enumerate(zip(params, inputs, strict=True)):
         if axis is None:
             found.append((index, dtype))
-        elif not _is_fixed(field.type):
+        elif not is_fixed(field.type):
             return None
     return tuple(found)
-
-
-def _is_fixed(kind: Type) -> bool:
-    return isinstance(kind, TensorType) and all(isinstance(dim, int) for dim in kind.dims)
 
 
 def _identity(column: Rows, row: int, dtype: "np.dtype[Any] | None") -> Hashable:  # Any: as above

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias, assert_never
 
 from ..compiler.plan import Check
 from ..dsl.types import Dim, DimAny, DimArith, DimVar, ListType, OptionalType, TensorType, Type
+from ..stdlib.dtypes import to_numpy
 
 Bindings: TypeAlias = "dict[DimVar, int]"
 
@@ -17,6 +18,26 @@ _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+
+def is_fixed(kind: Type) -> bool:
+    """Whether all values of a type are tensors of one shape."""
+    return isinstance(kind, TensorType) and all(isinstance(dim, int) for dim in kind.dims)
+
+
+def fixed_size(kinds: Iterable[Type]) -> int | None:
+    """Return the bytes of values of these types together, None where they differ."""
+    size = 0
+    for kind in kinds:
+        if not isinstance(kind, TensorType) or to_numpy(kind.dtype).hasobject:
+            return None
+        item = to_numpy(kind.dtype).itemsize
+        for dim in kind.dims:
+            if not isinstance(dim, int):
+                return None
+            item *= dim
+        size += item
+    return size
 
 
 def evaluate(dim: Dim, bindings: Bindings) -> int | None:
