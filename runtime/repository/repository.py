@@ -40,6 +40,7 @@ from .version import (
     changed,
     opened,
     ready,
+    require_own_names,
     served_of,
     when_all_closed,
 )
@@ -360,14 +361,7 @@ class Repository:
 
         Raises ValueError, and nothing is changed, where another app has a pipeline of that name.
         """
-        taken = {
-            name: one.app for one in self._live() if one.app != app.name for name in one.served
-        }
-        for version in made.values():
-            for name in version.served:
-                if name in taken:
-                    others = f"those of the apps `{taken[name]}` and `{app.name}`"
-                    raise ValueError(f"two plans hold a pipeline `{name}`: {others}")
+        require_own_names(made.values(), (one for one in self._live() if one.app != app.name))
         out = {*gone, *made}
         going = [version for number, version in app.live.items() if number in out]
         app.live = {n: version for n, version in app.live.items() if n not in out} | dict(made)

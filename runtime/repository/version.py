@@ -1,7 +1,7 @@
 """A version of an app: a plan, loaded, and its pipelines as the wire knows them."""
 
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -115,6 +115,17 @@ def served_of(
         )
         for pipeline in engine.plan.pipelines
     }
+
+
+def require_own_names(made: Iterable[Version], others: Iterable[Version]) -> None:
+    """Raise ValueError where a version of another app has a pipeline of a name among what was
+    made."""
+    taken = {name: other.app for other in others for name in other.served}
+    for version in made:
+        for name in version.served:
+            if name in taken:
+                apps = f"those of the apps `{taken[name]}` and `{version.app}`"
+                raise ValueError(f"two plans hold a pipeline `{name}`: {apps}")
 
 
 def opened(

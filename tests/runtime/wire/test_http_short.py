@@ -77,7 +77,7 @@ class Front:
                 break
             protocol.data_received(part)
             await caller.reads_on()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await caller.closed.wait()
         protocol.connection_lost(None)
         return b"".join(caller.written)
