@@ -13,10 +13,8 @@ from .stand_ins import smallest, stand_ins
 
 def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device) -> None:
     """Run a stage with each of its `warmup` numbers of rows; raises LoadError when a run fails.
-    What it takes is not counted. Each instance of a class runs once; a model on the host twice,
-    because ONNX Runtime lays out memory for a size in its second run."""
-    python = isinstance(segment, PythonSegment)
-    host = python or segment.told or segment.home == "cpu"
+    What it takes is not counted."""
+    host = isinstance(segment, PythonSegment) or segment.told or segment.home == "cpu"
     for rows in segment.service.warmup:
         items: list[Value] = []
         try:
@@ -25,7 +23,7 @@ def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device)
             values = (
                 items if host else [device.upload(as_array(item), name, stream) for item in items]
             )
-            for _ in range((segment.instances or 1) if python else 2 if host else 1):
+            for _ in range(_runs(segment)):
                 columns = _columns(segment, values, rows)
                 stage.run_together(columns, rows, StageCell())
         except (StageError, StageGone, DeviceError) as error:
@@ -41,6 +39,14 @@ def warm_up(segment: ModelSegment | PythonSegment, stage: Stage, device: Device)
                 f"{shown or 'its inputs'} at loading fails: {why}",
                 help,
             ) from error
+
+
+def _runs(segment: ModelSegment | PythonSegment) -> int:
+    """Return how many runs of one number of rows warm a stage up: one of each object or process of
+    its own; two of ONNX Runtime on the host, which lays out memory for a size in its second."""
+    if isinstance(segment, PythonSegment) or segment.backend == "triton_python":
+        return segment.instances or 1
+    return 2 if segment.backend == "onnx" and segment.home == "cpu" else 1
 
 
 def _told(error: StageError | StageGone | DeviceError) -> tuple[str, str]:
