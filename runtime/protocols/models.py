@@ -3,13 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...compiler.plan import PipelinePlan, Plan
 from ...stdlib.op import Item
 from ..request import Code, Fault, RequestError
 from .forms import Form, Kind, NoForm, form_of
 from .names import is_name, shown
+
+ModelKey: TypeAlias = tuple[str, str]
+"""A model's name and its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,8 @@ class Described:
     config: Mapping[str, Any]  # Any: JSON
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     warmups: tuple[Mapping[str, Item], ...] = field(default=(), compare=False)
-    models: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    nested: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    models: Mapping[str, ModelKey] = field(default_factory=dict[str, ModelKey])
+    nested: Mapping[ModelKey, int] = field(default_factory=dict[ModelKey, int])
 
     @property
     def is_ensemble(self) -> bool:

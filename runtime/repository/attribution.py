@@ -8,14 +8,10 @@ asks of its members counts for these too.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from ...compiler.plan import CallStep, ModelSegment, PipelinePlan, Plan, PythonSegment
 from ...compiler.plan_walk import segments_of, steps_of
-from ..protocols.models import Described
-
-ModelKey: TypeAlias = tuple[str, str]
-"""A model's name and its version."""
+from ..protocols.models import Described, ModelKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar, cast
 
 from ..metrics import PipelineCounts, Snapshot, StageCounts
-from .attribution import Attribution, ModelKey
+from ..protocols.models import ModelKey
+from .attribution import Attribution
 from .model_counts import ModelCounts, models
 
 Counts = TypeVar("Counts", PipelineCounts, StageCounts, ModelCounts)

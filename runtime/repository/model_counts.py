@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..metrics import PipelineCounts, StageCounts
+from ..protocols.models import ModelKey
 from ..request import Code
-from .attribution import Attribution, ModelKey
+from .attribution import Attribution
 
 
 @dataclass(frozen=True, slots=True)

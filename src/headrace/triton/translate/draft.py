@@ -6,16 +6,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from ...dsl.diagnostic import CompileError
+from ...runtime.protocols.models import ModelKey
 from ..subject import Others, Subject
 from .names import Names
 from .schedule import Serving, Settings
 from .tensors import Tensor
-
-ModelKey: TypeAlias = tuple[str, str]
-"""A model's name and its version."""
 
 UNSERVED = "HR650"
 """The code of what a tritonserver would do and this server does not."""

@@ -8,9 +8,10 @@ from ...dsl.diagnostic import CompileError
 from ...dsl.format import format_module
 from ...dsl.parse import parse
 from ...dsl.source import Source
+from ...runtime.protocols.models import ModelKey
 from ..subject import Subject
 from .decoupled import call_decoupled, is_decoupled
-from .draft import Draft, ModelKey, Surroundings, refuse
+from .draft import Draft, Surroundings, refuse
 from .ensembles import call_ensemble
 from .members import members
 from .names import Names, renamed
