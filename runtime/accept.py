@@ -243,9 +243,8 @@ class Presenter:
         if not items:
             return self.empty()
         if len(items) == 1 and items[0].__class__ is np.ndarray:
-            row = cast("Array", items[0])
-            if row.flags.writeable:  # else it is another's too, and a caller may write to several
-                return row[None]  # of one row nothing need be copied
+            # its maker may write to it again, a caller to what many have; in the fewest steps
+            return cast("Array", items[0])[None].copy()
         try:
             return as_array(items, self._dtype)
         except ValueError as error:

@@ -212,17 +212,17 @@ def test_a_result_of_more_items_than_its_type_has_is_a_fault() -> None:
         present(Rows.one(np.ones(3, np.float32)))
 
 
-def test_what_a_batch_gives_may_be_written_to_however_many_rows_it_has() -> None:
+def test_a_batch_gives_rows_that_are_nobody_elses_however_many_there_are() -> None:
     maker = PlanMaker()
     maker.pipeline("p", fields(x="f32[2]"), fields(y="f32[2]"), block([0], [], [0]), batch=8)
     present = Presenter(maker.pipelines[0], 0).present
-    own, lent = np.ones(2, np.float32), np.ones(2, np.float32)
-    lent.flags.writeable = False  # as a literal of the plan is, and what a function is given
-    for items in ([own], [lent], [lent, lent]):
+    kept, lent = np.ones(2, np.float32), np.ones(2, np.float32)  # by a function, by the plan
+    lent.flags.writeable = False
+    for items in ([kept], [lent], [kept, lent]):
         result = present(Rows.of([*items]))
         assert isinstance(result, np.ndarray)
         result[...] = 2
-    assert (own == 2).all()  # of one row nothing is copied where nobody else has it
+    assert (kept == 1).all()
     assert (lent == 1).all()
 
 
