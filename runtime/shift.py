@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from .bell import Bell
-from .jobs import Reached, RunBatch, advance, conclude, go_on
+from .jobs import Given, Reached, RunBatch, advance, conclude, go_on
 from .limits import Limits, is_limited
 from .metrics import Metrics, Tally
 from .outcomes import hand_out, report
@@ -20,7 +20,6 @@ from .places import Places
 from .request import Code, Fault
 from .scheduler import Answer, GoOn, Job, Run, Scheduler, Start
 from .stage import Stage
-from .strands import Delivery
 from .task import Strand, Task, Ticket
 from .turns import Sequences
 from .until import seconds_until
@@ -187,7 +186,7 @@ class Shift:
         finally:
             del job  # a fault's traceback leads to this frame: what names the fault would hold it
 
-    def _ran(self, job: Run, deliveries: Sequence[Delivery]) -> tuple[Sequence[Answer], float]:
+    def _ran(self, job: Run, deliveries: Sequence[Given]) -> tuple[Sequence[Answer], float]:
         """Hand back what a batch has given; return whom to answer, and when that was."""
         ended, others = conclude(deliveries)
         with self._lock:
