@@ -86,7 +86,7 @@ pipeline counted(x: f32) -> (y: f32) per sequence idle 30s {
     return y = n + fails(x)
 }
 pipeline spoken(x: f32, most: i64 = 3) -> stream (text: string, n: i64, image: f32[2, 2]) {
-    last = loop (n: i64 = 0) max 100 {
+    last = loop (n: i64 = 0) max 1000 {
         y = fails(x + cast(n, f32))
         emit text = told(y), n = n, image = zeros([2, 2]) when n < most
         next n = n + 1

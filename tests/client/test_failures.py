@@ -124,12 +124,12 @@ def test_a_stream_that_is_left_is_cancelled_at_the_server(same: Served, scheme: 
     before = cancelled()
 
     async def leave(client: Client) -> None:
-        records = client.spoken.aio_stream(x=20.0, most=100)
+        records = client.spoken.aio_stream(x=20.0, most=1000)
         assert (await anext(records)).n == 0
         await records.aclose()
 
     with client_of(same, scheme) as client:
-        with closing(client.spoken.stream(x=20.0, most=100)) as records:  # type: ignore[type-var] a generator
+        with closing(client.spoken.stream(x=20.0, most=1000)) as records:  # type: ignore[type-var] a generator
             assert next(records).n == 0
         eventually(lambda: cancelled() == before + 1)
         asyncio.run(leave(client))
@@ -178,7 +178,7 @@ def test_a_stream_that_is_cut_is_no_stream_that_has_ended(same: Served, scheme: 
     with Relay(same.where(scheme)) as relay:
         relay.open()
         with Client(f"{scheme}://{relay.address}") as client:
-            records = client.spoken.stream(x=20.0, most=100)
+            records = client.spoken.stream(x=20.0, most=1000)
             assert next(records).n == 0
             relay.cut()
             with pytest.raises(Fault, match="was lost") as error:
