@@ -57,9 +57,9 @@ class Service:
         self.uploads = Uploads(limits.uploads)
         self.regions, self._labels, self._forwarded = regions, labels, forwarded
         closed = not policy.is_open(Access.INFER)
-        asks_who = closed or (regions is not None and policy.tokens != ())
+        asks_who = closed or policy.tokens != ()
         self.reads_headers = asks_who or forwarded is not None
-        self._simple = regions is None and not closed
+        self._simple = regions is None and not asks_who
         self._plain = Extras(None, labels)
         self._open = False
         self._watchers: set[Callable[[], object]] = set()

@@ -277,6 +277,19 @@ def test_a_token_is_asked_for_on_both_ways(engines: list[Engine], target: str, l
     assert answer.startswith(b"HTTP/1.1 200" if SECRET in line else b"HTTP/1.1 401")
 
 
+@pytest.mark.parametrize("target", [INFER, INFER.replace("infer", "generate")])
+def test_a_token_that_nobody_knows_is_refused_where_none_is_needed(
+    engines: list[Engine], target: str
+) -> None:
+    token = Token("ops", SECRET, frozenset({Access.CONTROL}))
+    front = Front(engines, policy=policy_of((Access.INFER,), [token]))
+    body = GOOD if target == INFER else b'{"x0": [0.5]}'
+    for line, status in (("", 200), ("Authorization: Bearer x", 401)):
+        content = post(target, body, *([line] if line else [])) + LAST
+        for short in (True, False):
+            assert front.hear([content], short=short).startswith(b"HTTP/1.1 %d" % status)
+
+
 def connected(server: Server) -> socket.socket:
     host, _, port = str(server.addresses.http).rpartition(":")
     return socket.create_connection((host, int(port)), timeout=30)
