@@ -179,6 +179,15 @@ class ShortProtocol(HttpToolsProtocol):
         if later is not None and not self.transport.is_closing():
             self._write(later.answer())
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what came last; behind a request that waits nothing more is heard, and its answer
+        is the last: who asked would take a refusal for it."""
+        if self._later is None:
+            super().send_400_response(msg)
+        else:
+            self._short.keep_alive = False
+            self.flow.pause_reading()
+
     def _write(self, answer: Answer) -> None:
         """Answer the request that went the short way, and go on with what follows it."""
         status, headers, body = answer

@@ -316,6 +316,30 @@ def test_what_is_behind_a_request_that_waits_is_answered_after_it(
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("garbage", [b"\0\0\r\n\r\n", b"GET / HTTP/1.1\r\nx: " + b"y" * (1 << 17)])
+def test_garbage_behind_a_request_that_waits_does_not_come_before_its_answer(
+    start: Start, gates: tuple[Gate, Gate], garbage: bytes
+) -> None:
+    server = start(workers=2)
+    gate, _ = gates
+    waiting = post("/v2/models/wait/infer", json.dumps(wait_request(gate)).encode())
+    with closing(connected(server)) as connection:
+        connection.sendall(waiting)
+        gate.entered()
+        connection.sendall(garbage)
+        httpx.get(f"http://{server.addresses.http}/v2/health/live")  # by then it was read
+        gate.open(b"the first")
+        found = b""
+        with suppress(ConnectionResetError):  # it was not all read
+            while piece := connection.recv(1 << 16):
+                found += piece
+    assert found.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in found
+    assert found.count(b"HTTP/1.1") == 1
+    assert b'"data":["the first"]' in found
+
+
 def test_a_part_of_a_request_leaves_nothing(one_server: Server) -> None:
     content = post(INFER, GOOD)
     for end in range(1, len(content), 7):
