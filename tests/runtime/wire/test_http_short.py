@@ -290,6 +290,11 @@ def test_a_token_that_nobody_knows_is_refused_where_none_is_needed(
             assert front.hear([content], short=short).startswith(b"HTTP/1.1 %d" % status)
 
 
+def that_waits(gate: Gate) -> bytes:
+    """Return a request that is answered when a gate opens."""
+    return post("/v2/models/wait/infer", json.dumps(wait_request(gate)).encode())
+
+
 def connected(server: Server) -> socket.socket:
     host, _, port = str(server.addresses.http).rpartition(":")
     return socket.create_connection((host, int(port)), timeout=30)
@@ -301,7 +306,7 @@ def test_what_is_behind_a_request_that_waits_is_answered_after_it(
 ) -> None:
     server = start(workers=2)
     gate, _ = gates
-    waiting = post("/v2/models/wait/infer", json.dumps(wait_request(gate)).encode())
+    waiting = that_waits(gate)
     with closing(connected(server)) as connection:
         connection.sendall(waiting + post(INFER, GOOD) + LAST)
         gate.entered()
@@ -323,7 +328,7 @@ def test_garbage_behind_a_request_that_waits_does_not_come_before_its_answer(
 ) -> None:
     server = start(workers=2)
     gate, _ = gates
-    waiting = post("/v2/models/wait/infer", json.dumps(wait_request(gate)).encode())
+    waiting = that_waits(gate)
     with closing(connected(server)) as connection:
         connection.sendall(waiting)
         gate.entered()
@@ -358,7 +363,7 @@ def test_who_is_not_answered_in_the_time_that_there_is_to_stop_is_left(
     server = start(grace=0.05)
     gate, _ = gates
     with closing(connected(server)) as connection:
-        connection.sendall(post("/v2/models/wait/infer", json.dumps(wait_request(gate)).encode()))
+        connection.sendall(that_waits(gate))
         gate.entered()
         assert not server.stop()
         with suppress(ConnectionError):
