@@ -28,8 +28,8 @@ thread, and `submissions`, which make it a `task` for its `crew`; who is `inside
 `scheduler` decides what is next, with the `entrance`, `strands` of what has begun, `foresight`
 (`admission`, `room`, `forecast`), `stage_queues` (`company`, `units`) and `batcher` (`line`,
 `gather`, `queue_policy`, `agenda`); `jobs` does, `threads` take in what a `shift` waits for
-(`until`, `limits`), as many as there are `places` and no more awake than a `bell` says, and tells
-`outcomes`; `pending` is the future, `streams` hold what has been emitted; `simulate` puts a fake
+(`until`, `limits`), as many as there are `places` and no more awake than a `bell` says, woken once
+for all that is read in one of the `rounds` of a front end, and tells `outcomes`; `pending` is the future, `streams` hold what has been emitted; `simulate` puts a fake
 clock in place of threads, `measure` finds out what models take, `check_batch` whether a batch
 changes results, with rows of samples (`given_rows`) or `stand_ins`. `metrics` adds up what threads
 count in `cells`, and `observe` writes down what happens to single requests. `record` is what an

@@ -27,6 +27,7 @@ from .own_models import own_models
 from .prepared import Prepared, with_stages
 from .request import Code, Fault, InSequence, Request, Response
 from .room import Room
+from .rounds import Rounds
 from .scheduler import Scheduler
 from .shared import Shared
 from .stage import Stage
@@ -143,13 +144,16 @@ class Engine:
         """Whether a request takes so little time that the receiving thread had better run it."""
         return self.pipeline(name).cheap
 
-    def submit(self, request: Request, *, runs: bool = False) -> Future[Response]:
+    def submit(
+        self, request: Request, *, runs: bool = False, rounds: Rounds | None = None
+    ) -> Future[Response]:
         """Answer in a worker thread, and let its rows meet those of other requests.
 
         Raises Fault at once when the request does not fit (INVALID, NOT_FOUND) or there is no
         room (OVERLOADED); what fails later is the future's exception. Cancelling the future drops
         the work that has not begun. `runs` says that this thread does nothing else until then: it
-        runs what a worker would begin now.
+        runs what a worker would begin now. `rounds` are those in which it reads requests, if it
+        does.
         """
         return self.dispatch(
             self.pipeline(request.pipeline),
@@ -161,6 +165,7 @@ class Engine:
             sequence=request.sequence,
             request=request,
             runs=runs,
+            rounds=rounds,
         )
 
     def drain(self, timeout: float | None = None) -> bool:

@@ -33,6 +33,7 @@ from .http_protocol import limited
 from .page.files import page_routes
 from .protocols.limits import CallerLimits
 from .protocols.operations import all_operations
+from .rounds import Rounds
 from .server_config import Carrier, ServerConfig
 from .service import Service
 from .tls import server_context
@@ -59,6 +60,7 @@ class Fronts:
     def __init__(self, service: Service, config: ServerConfig, server_version: str) -> None:
         """Raises OSError when a port is taken."""
         self._config, self._until = config, 0.0
+        self._rounds = service.rounds
         operations = all_operations(server_version, config.name)
         self._methods = (
             inference_methods(service, operations)
@@ -100,6 +102,7 @@ class Fronts:
 
     async def _serve(self, started: Future[Addresses]) -> None:
         config = self._config
+        self._rounds.attend(self._loop.call_soon)
         carrier = choose_carrier(config)
         tls = None if config.tls is None else server_context(config.tls)
         servers: list[uvicorn.Server] = []
@@ -122,7 +125,7 @@ class Fronts:
             grpc = None
             if config.grpc_port is not None:
                 grpc = await opened.enter_async_context(
-                    _grpc(config, carrier, self._methods, self._left)
+                    _grpc(config, carrier, self._methods, self._left, self._rounds)
                 )
             http = await open_http(self._http, config.http_port, tls, self._inference)
             metrics = await open_http(self._metrics, config.metrics_port)
@@ -199,7 +202,11 @@ def _address(host: str, port: int) -> str:
 
 @asynccontextmanager
 async def _grpc(
-    config: ServerConfig, carrier: Carrier, methods: Methods, left: Callable[[], float]
+    config: ServerConfig,
+    carrier: Carrier,
+    methods: Methods,
+    left: Callable[[], float],
+    rounds: Rounds,
 ) -> AsyncGenerator[str, None]:
     _bound(config.host, config.grpc_port or 0).close()  # grpcio says why it cannot to stderr alone
     address = _address(config.host, config.grpc_port or 0)
@@ -216,7 +223,7 @@ async def _grpc(
         await behind.start()
         with ExitStack() as opened:
             try:
-                native = NativeCarrier(address, methods, fallback, config)
+                native = NativeCarrier(address, methods, fallback, config, rounds)
                 opened.callback(native.close)  # last: the answers of streams go through it
                 yield _address(config.host, native.port)
             finally:

@@ -26,6 +26,7 @@ from .regions import Regions
 from .repository.repository import Repository
 from .repository.route import Route, Served
 from .request import Code, EngineClosed, Fault, Remarked, Request, Response
+from .rounds import Rounds
 from .streams import Stream
 from .uploads import Uploads
 
@@ -52,7 +53,10 @@ class Service:
         self.observer = observer
         self.now = repository.now
         """Returns the time on the engines' clock, which deadlines are told on."""
-        self._begin = _begin if observer is None else partial(observer.begin, _begin)
+        self.rounds = Rounds()
+        """Those in which the threads of front ends read requests."""
+        begin = partial(_begin, self.rounds)
+        self._begin = begin if observer is None else partial(observer.begin, begin)
         self.repository, self.limits, self.policy = repository, limits, policy
         self.uploads = Uploads(limits.uploads)
         self.regions, self._labels, self._forwarded = regions, labels, forwarded
@@ -221,7 +225,9 @@ Started = TypeVar("Started")
 Start: TypeAlias = Callable[[Served, Request], Started]
 
 
-def _begin(chosen: Served, request: Request) -> Mapping[str, Item] | Future[Response]:
+def _begin(
+    rounds: Rounds, chosen: Served, request: Request
+) -> Mapping[str, Item] | Future[Response]:
     engine, prepared = chosen.engine, chosen.prepared
     if prepared.cheap:
         return engine.run(
@@ -234,7 +240,7 @@ def _begin(chosen: Served, request: Request) -> Mapping[str, Item] | Future[Resp
             request.priority,
             bounded=True,
         )
-    return engine.submit(request)
+    return engine.submit(request, rounds=rounds)
 
 
 def _wanted(outputs: dict[str, Item], names: tuple[str, ...] | None) -> dict[str, Item]:

@@ -13,6 +13,7 @@ from .metrics import Metrics, Tally
 from .pending import Pending
 from .prepared import Prepared, nothing
 from .request import EngineClosed, Fault, InSequence, Request, RequestError
+from .rounds import Rounds
 from .strands import opens
 from .streams import Stream, require_stream
 from .task import Task
@@ -47,6 +48,7 @@ class Submissions:
         sequence: InSequence | None = None,
         request: Request | None = None,
         runs: bool = False,
+        rounds: Rounds | None = None,
     ) -> Future[Result]:
         """Answer in a worker thread, and let its rows meet those of other requests; `make` turns
         the results by name into the future's result.
@@ -57,7 +59,8 @@ class Submissions:
 
         `priority` 1 is the highest; 0, not given, is the pipeline's default. Stages that ask for
         the request are told of `request`. `runs` says that this thread does nothing else until the
-        answer is there: it runs what a worker would begin now.
+        answer is there: it runs what a worker would begin now. `rounds` are those in which it reads
+        requests, if it does.
         """
         tally = self._inside.enter()
         try:
@@ -82,6 +85,7 @@ class Submissions:
                     request,
                     tally,
                     runs=runs,
+                    rounds=rounds,
                 )
             except Exception as error:
                 self._calls.refuse(pipeline, error)
@@ -192,6 +196,7 @@ class Submissions:
         caller: Tally | None = None,
         *,
         runs: bool = False,
+        rounds: Rounds | None = None,
     ) -> None:
         """Hand a request to the workers, unless it has no rows. `caller` is the tally of the thread
         that may come for the answer, or `runs` the request."""
@@ -231,7 +236,7 @@ class Submissions:
         if caller is not None:
             task.came, caller.came = caller.came, 0
         try:
-            workers.admit(task, caller if runs else None)
+            workers.admit(task, caller if runs else None, rounds)
         except Fault:
             task.leave(False)
             raise

@@ -14,6 +14,7 @@ from .jobs import RunBatch, run_batch
 from .metrics import Metrics, Tally
 from .places import State
 from .request import Code, Fault
+from .rounds import Rounds
 from .scheduler import Answer, Scheduler, Start
 from .shift import Shift
 from .strands import open_walk
@@ -67,9 +68,10 @@ class Workers(Shift):
         with self._lock:
             return self._scheduler.queued()
 
-    def admit(self, task: Task, tally: Tally | None = None) -> None:
+    def admit(self, task: Task, tally: Tally | None = None, rounds: Rounds | None = None) -> None:
         """Take in a request; raises Fault when there is no room or no service. With a `tally` this
-        thread has nothing else to do: it runs the request where a worker would begin it now.
+        thread has nothing else to do: it runs the request where a worker would begin it now. With
+        `rounds` workers may be woken for it when this thread's is over.
 
         One whose turn in its sequence has not come is parked until it has.
         """
@@ -79,7 +81,7 @@ class Workers(Shift):
             if sequences.ready(turn, partial(self._unpark, task)):
                 self._unpark(task)
             return
-        places, lent = self._places, None
+        places, lent, wakes = self._places, None, False
         nested = places.in_stage
         if nested:
             self.step_aside()
@@ -97,9 +99,19 @@ class Workers(Shift):
             if tally is not None:
                 lent = self._begin(task, now)
             if lent is None and places.free and not self._comes_himself(task, now):
-                self._ring()
+                wakes = rounds is not None and rounds.attended
+                if not wakes:
+                    self._ring()
+        if wakes and rounds is not None:
+            rounds.owe(self.look)
         if lent is not None and tally is not None:
             self._run_lent(task, lent, tally)
+
+    def look(self) -> None:
+        """Wake a worker, if there is something to do and one is free for it."""
+        with self._lock:
+            if self._places.free and not self._stopping:
+                self._wake_another(self._clock())
 
     def _comes_himself(self, task: Task, now: float) -> bool:
         """Whether nobody need be woken for a request that has come, as its caller is expected to

@@ -1,9 +1,9 @@
 """The carrier on pygrpc-native: HTTP/2 in threads outside the interpreter's lock.
 
-One thread takes calls a few at a time. A cheap pipeline runs right there; for the others the thread
-that finishes the request also sends the answer. What is not for this carrier (streams, methods
-that ask for headers, paths it does not know) goes to a grpcio server behind a Unix socket, on the
-same port.
+One thread takes all calls that are there. A cheap pipeline runs right there; for the others the
+thread that finishes the request also sends the answer. What is not for this carrier (streams,
+methods that ask for headers, paths it does not know) goes to a grpcio server behind a Unix socket,
+on the same port.
 """
 
 import logging
@@ -13,14 +13,16 @@ from typing import Any
 
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
+from ..rounds import Rounds
 from ..server_config import ServerConfig
 from .call import NO_HEADERS, CallError, Methods, Pending
 from .status import Status
 
 _LOG = logging.getLogger(__name__)
-_AT_ONCE = 8
-"""Calls that are taken together, and answered together: each answer on its own wakes the threads of
-HTTP/2, which takes a tenth of a tiny request. The first waits until the last has run."""
+_TAKEN = 64  # calls at a time at most
+_ANSWERED = 8
+"""Calls that are answered together: each answer on its own wakes the threads of HTTP/2, which takes
+a tenth of a tiny request. The first waits until the last has run."""
 
 _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 
@@ -28,13 +30,16 @@ _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-
 class NativeCarrier:
     """Serves from construction until `close`."""
 
-    def __init__(self, address: str, methods: Methods, fallback: str, config: ServerConfig) -> None:
+    def __init__(
+        self, address: str, methods: Methods, fallback: str, config: ServerConfig, rounds: Rounds
+    ) -> None:
         """Bind `address` (host:port, port 0 for any). `fallback` is the grpcio server's socket. A
-        message that is larger than the limit is refused once it is there."""
+        message that is larger than the limit is refused once it is there. What is taken together
+        is a round of `rounds`."""
         unary = methods.unary
         paths = [path for path in unary if path not in methods.with_headers]
         self._handlers = [unary[path] for path in paths]
-        self._limit = config.limits.body
+        self._limit, self._rounds = config.limits.body, rounds
         self._futures: dict[int, Future[Any]] = {}  # Any: as in Pending
         self._front = NativeGrpcFront(
             address,
@@ -63,8 +68,9 @@ class NativeCarrier:
 
     def _serve(self) -> None:
         front, handlers, limit = self._front, self._handlers, self._limit
-        while (events := front.recv_batch(_AT_ONCE)) is not None:
-            answers: list[tuple[int, bytes]] = []
+        self._rounds.attend()
+        answers: list[tuple[int, bytes]] = []
+        while (events := front.recv_batch(_TAKEN)) is not None:
             for kind, call_id, method, payload, timeout in events:
                 if kind == EVENT_CANCEL or payload is None:
                     self._cancel(call_id)
@@ -81,10 +87,17 @@ class NativeCarrier:
                 else:
                     if isinstance(answer, bytes):
                         answers.append((call_id, answer))
+                        if len(answers) == _ANSWERED:
+                            self._respond(answers)
                     else:
                         self._wait(call_id, answer)
-            for call_id, answer in answers:
-                front.respond(call_id, answer)
+            self._rounds.end()
+            self._respond(answers)
+
+    def _respond(self, answers: list[tuple[int, bytes]]) -> None:
+        for call_id, answer in answers:
+            self._front.respond(call_id, answer)
+        answers.clear()
 
     def _wait(self, call_id: int, pending: Pending) -> None:
         self._futures[call_id] = pending.future
