@@ -20,8 +20,9 @@ with `control` for branches and walks, `together` for blocks that run at once, `
 the values of a group, `literals` those known before, `shapes` binds and compares their dimensions;
 `stage` is what work asks for; `blame` gives failures an address. `sequences` and `turns` keep
 states between requests, `in_sequence` hands them to a walk, `seats` gives it a row of its own in
-each batch, `context` tells stages that ask whose rows they have, and `stage_calls` counts what an
-ensemble asks of its members.
+each batch, models in `chains` are one `chain_stage`, which batches go through together, `context`
+tells stages that ask whose rows they have, and `stage_calls` counts what an ensemble asks of its
+members.
 
 Drivers. An `engine` (`engine_config`) has `calls`, which run a flow `inline` in the caller's
 thread, and `submissions`, which make it a `task` for its `crew`; who is `inside` is counted.
@@ -29,11 +30,11 @@ thread, and `submissions`, which make it a `task` for its `crew`; who is `inside
 (`admission`, `room`, `forecast`), `stage_queues` (`company`, `units`) and `batcher` (`line`,
 `gather`, `queue_policy`, `agenda`); `jobs` does, `threads` take in what a `shift` waits for
 (`until`, `limits`), as many as there are `places` and no more awake than a `bell` says, woken once
-for all that is read in one of the `rounds` of a front end, and tells `outcomes`; `pending` is the future, `streams` hold what has been emitted; `simulate` puts a fake
-clock in place of threads, `measure` finds out what models take, `check_batch` whether a batch
-changes results, with rows of samples (`given_rows`) or `stand_ins`. `metrics` adds up what threads
-count in `cells`, and `observe` writes down what happens to single requests. `record` is what an
-embedded call returns.
+for all that is read in one of the `rounds` of a front end, and tells `outcomes`; `pending` is the
+future, `streams` hold what has been emitted; `simulate` puts a fake clock in place of threads,
+`measure` finds out what models take, `check_batch` whether a batch changes results, with rows of
+samples (`given_rows`) or `stand_ins`. `metrics` adds up what threads count in `cells`, and
+`observe` writes down what happens to single requests. `record` is what an embedded call returns.
 
 Front ends. `repository` loads plans, lets versions come and go, and has what they have in common
 `shared`; `server` (`server_config`, `fronts`, `tls`) serves it as a `service`, `access` decides who

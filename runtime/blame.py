@@ -14,25 +14,26 @@ def blame(error: Exception, work: Work, pipeline: str, row: int | None = None) -
         return error
     code, message = Code.INTERNAL, f"a bug in headrace: {type(error).__name__}: {error}"
     cause: BaseException = error
-    detail, retry_after = "", None
+    detail, retry_after, at = "", None, None
     if isinstance(error, StageError):
         code, message, detail = error.code, error.message, error.detail
         row = error.row if row is None else row
-        cause = error.__cause__ or error
+        cause, at = error.__cause__ or error, error.at
     elif isinstance(error, StageGone):
         code, message, detail = error.code, error.message, error.detail
-        retry_after = error.retry_after
+        retry_after, at = error.retry_after, error.at
     elif isinstance(error, ResidencyError | DeviceError):
         code, message = Code.FAILED, str(error)
     if row is None and work.group.count == 1:
         row = 0
+    stage, place = at or (work.stage.name, work.place)
     fault = Fault(
         code,
         message,
         pipeline=pipeline,
-        stage=work.stage.name,
+        stage=stage,
         item=work.group.path(row) if row is not None else (),
-        place=work.place,
+        place=place,
         detail=detail or "".join(traceback.format_exception(cause)),
         retry_after=retry_after,
     )

@@ -21,13 +21,13 @@ Number = TypeVar("Number", int, float)
 
 class StageCell:
     """One thread's counts of one stage. `sizes` has executions by their rows: how many, and the
-    seconds of them all."""
+    seconds of them all. The rows of the batch that is run have `waited` so many seconds, in all."""
 
-    __slots__ = ("mixed", "padded", "queue", "recent", "rows", "sizes")
+    __slots__ = ("mixed", "padded", "queue", "recent", "rows", "sizes", "waited")
 
     def __init__(self, recent: int | None = RECENT) -> None:
         self.rows = 0
-        self.queue = 0.0
+        self.queue = self.waited = 0.0
         self.mixed = 0
         self.padded = 0
         self.sizes: dict[int, list[float]] = {}

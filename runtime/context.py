@@ -92,6 +92,22 @@ class Context:
         return f"Context(id={self.id!r}, parameters={dict(self.parameters)}, {self.priority})"
 
 
+Span: TypeAlias = tuple[int, int, Context]
+"""The rows of a request: from which to which, and whose they are."""
+
+
+def spans_of(told: Rows, count: int) -> list[Span]:
+    """Return the rows of each request, of which a column of contexts tells."""
+    spans: list[Span] = []
+    start = 0
+    contexts = [cast("Context", told.item(row)) for row in range(count)]
+    for row in range(1, count + 1):
+        if row == count or contexts[row] is not contexts[start]:
+            spans.append((start, row, contexts[start]))
+            start = row
+    return spans
+
+
 Told: TypeAlias = "Context | list[Context]"
 
 

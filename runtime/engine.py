@@ -71,6 +71,7 @@ class Engine:
                 self.sequences.get(pipeline.name),
                 self._stages.caches,
                 self._stages.told,
+                self._stages.chains[pipeline.name],
                 counted=pipeline.name in counted,
             )
             for i, pipeline in enumerate(plan.pipelines)
@@ -79,6 +80,9 @@ class Engine:
             [pipeline.name for pipeline in plan.pipelines],
             [stage.name for stage in self._stages.all],
         )
+        for pipeline in self._pipelines.values():
+            for chain in pipeline.chains:
+                chain.count(self._metrics.tally, pipeline.calls)
         self._room = Room(self.config.bytes_in_flight)
         self._crew = Crew(self._start())
         self._inside = inside = Inside(self._metrics, self._crew)

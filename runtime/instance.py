@@ -27,7 +27,8 @@ from .stage import Part, Policy, StageError, StageGone, classes, run_parts, time
 
 
 class ModelStage:
-    """Rows of equal shape share an execution, at most as many as the plan allows."""
+    """Rows of equal shape share an execution, at most as many as the plan allows. It `chains` where
+    a batch may come to it from another model (`chains.py`)."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class ModelStage:
         self._checks = segment.checks
         self._padder = Padder.of(segment)
         self._keys = RowKeys(segment.signature.params, self._inputs, self._padder)
+        self.chains = self._streams is None and self._padder is None
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if count == 1:

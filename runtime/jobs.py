@@ -259,6 +259,7 @@ def _run_all(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> li
         waited += (now - entry.arrived) * (stop - start)
         mixed = mixed or entry.owner.task is not first
     cell.queue += waited
+    cell.waited = waited
     cell.mixed += mixed
     try:
         columns = [one.owner.columns(one.part, start, stop) for one, start, stop in slices]

@@ -15,8 +15,11 @@ from ..compiler.plan import ModelSegment, OpSegment, PipelinePlan, Plan, Segment
 from ..compiler.plan_walk import copies_of, segments_of
 from .backend import Loading, open_stage
 from .cache import Cache
+from .chain_stage import ChainStage
+from .chains import chains
 from .devices.device import Device
 from .division import divide
+from .instance import ModelStage
 from .load_error import NO_CORE, LoadError
 from .nested import Nested
 from .seats import SeatedStage
@@ -48,9 +51,10 @@ class LoadConfig:
 
 
 class Stages:
-    """The stages of a plan: `all` holds one per segment, then one per device copied to; `shares`
-    what each segment has of the cores, `caches` those of segments by number, `told` how many
-    parameters those have that are given the request behind them."""
+    """The stages of a plan: `all` holds one per segment, then one per device copied to and one per
+    chain, which pipelines have by their names; `shares` what each segment has of the cores,
+    `caches` those of segments by number, `told` how many parameters those have that are given the
+    request behind them."""
 
     def __init__(
         self,
@@ -75,6 +79,7 @@ class Stages:
         self.shares = divide(plan.segments, len(cores), config.workers, config.threads)
         self.all: list[Stage] = []
         self._transfers: dict[str, Stage] = {}
+        self.chains: dict[str, list[ChainStage]] = {}
         self.caches = {
             index: Cache(segment, segment.service.cache)
             for index, segment in enumerate(plan.segments)
@@ -112,6 +117,8 @@ class Stages:
                     stage = TransferStage(self.device(device), len(self.all))
                     self._transfers[device] = stage
                     self.all.append(stage)
+        for pipeline in plan.pipelines:
+            self.chains[pipeline.name] = self._chained(plan, pipeline)
         if progress is not None:
             progress(len(plan.segments), len(plan.segments), "")
 
@@ -125,6 +132,21 @@ class Stages:
                 axes = segment.input_axes if isinstance(segment, ModelSegment) else ()
                 common = [number for number, axis in enumerate(axes) if axis is None]
                 self.all[index] = SeatedStage(self.all[index], pipeline.sequencing.slots, common)
+
+    def _chained(self, plan: Plan, pipeline: PipelinePlan) -> list[ChainStage]:
+        """Add the stages of what a batch of a pipeline goes through together."""
+        found: list[ChainStage] = []
+        able = {
+            i: one for i, one in enumerate(self.all) if isinstance(one, ModelStage) and one.chains
+        }
+        for chain in chains(pipeline, plan.segments, able.__contains__):
+            numbers = [call.segment for call in chain.calls]
+            segments = [one for i in numbers if isinstance(one := plan.segments[i], ModelSegment)]
+            stage = ChainStage(chain, [able[i] for i in numbers], segments, len(self.all))
+            self.told[stage.index] = len(chain.inputs)
+            self.all.append(stage)
+            found.append(stage)
+        return found
 
     def transfer(self, device: str) -> Stage:
         """Return the stage that copies to a device."""

@@ -145,6 +145,8 @@ class Snapshot:
         pipelines, name = list(self.pipelines), self.stages[made.stage].name
         own = pipelines[made.pipeline]
         failures = {(name, code): count for code, count in dict(made.failures).items()}
+        if made.by_outcome:
+            failures = {at: count for at, count in own.failed_at.items() if at[0] == name}
         pipelines[made.pipeline] = replace(
             own,
             calls={**own.calls, **{(name, rows): n for rows, n in dict(made.rows).items()}},
@@ -162,6 +164,7 @@ class Called(Protocol):
     rows: dict[int, int]
     seconds: float
     failures: dict[str, int]
+    by_outcome: bool
 
 
 class LookedUp(Protocol):

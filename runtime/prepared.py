@@ -11,6 +11,8 @@ from ..stdlib.op import Item
 from .accept import Acceptor, Presenter, require_results
 from .bind import bind_block
 from .cache import Cache, CacheUse
+from .chain_stage import ChainStage
+from .chains import chained
 from .context import NO_PARAMETERS, Context, in_context
 from .flow import ONE, Block, Flow, Group
 from .in_sequence import first_of, initial_states, walk_in_sequence
@@ -39,8 +41,8 @@ class Prepared:
     takes so little time that the receiving thread had better run it, `queued` whether any of the
     stages has a queue, `limited` which run under a time limit of a `try`. `whole` is the block
     that gives all results, and what presents them. `told` are the stages that are given the
-    request, each with the number of its parameters; `awaits` those for which a stream is parked
-    until they have something to give."""
+    request, each with the number of its parameters; `body` is the plan's with its `chains` as one
+    call each; `awaits` those for which a stream is parked until they have something to give."""
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class Prepared:
         sequences: Sequences | None = None,
         caches: Mapping[int, Cache] | None = None,
         told: Mapping[int, int] | None = None,
+        chains: Sequence[ChainStage] = (),
         *,
         counted: bool = False,
     ) -> None:
@@ -59,15 +62,18 @@ class Prepared:
         self.average: float | None = None
         self.start_seconds: float | None = None
         self.cheap = False
-        self.queued = any(stages[one].policy is not None for one in segments_of(pipeline.body))
+        self.chains = chains
+        self.body = self._chained(pipeline.body)
+        called, asked = segments_of(pipeline.body), segments_of(self.body)
+        self.queued = any(stages[one].policy is not None for one in asked)
         self.names = tuple(field.name for field in pipeline.results)
         self.limited = _limited(pipeline.body, stages)
         acceptor = Acceptor(pipeline)
         self.accept, self._size = acceptor.accept, acceptor.size
         self._stages, self._transfer = stages, transfer
-        called = segments_of(pipeline.body)
         self.awaits = _awaiting(called, stages) if pipeline.stream else {}
-        self.told = {one: count for one, count in (told or {}).items() if one in called}
+        known = {*called, *asked}
+        self.told = {one: count for one, count in (told or {}).items() if one in known}
         self._caches = {
             one: CacheUse(cache, index, one)
             for one, cache in (caches or {}).items()
@@ -207,10 +213,15 @@ class Prepared:
         self.start_seconds = running_mean(self.start_seconds, seconds)
 
     def _bound(self, body: PlannedBlock) -> Block:
+        body = self._chained(body)
         block = bind_block(body, self._stages, self._transfer, self._caches)
         if self.told:
             block.calls = block.only = None  # what goes through them tells stages of no request
-        return self.counting(block)
+        counts = {one.index for one in self.chains}  # themselves
+        return block if counts.issuperset(segments_of(body)) else self.counting(block)
+
+    def _chained(self, body: PlannedBlock) -> PlannedBlock:
+        return chained(body, [(one.chain, one.index) for one in self.chains])
 
     def counting(self, block: Block) -> Block:
         """Return a block that counts what it asks, where that is counted."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from ..compiler.plan_walk import segments_of
 from ..stdlib.op import Item
 from .admission import Intake
 from .agenda import Agenda
@@ -91,7 +92,7 @@ class Scheduler:
         self._levels: list[dict[int, int]] = [{} for _ in pipelines]
         self._foresight = Foresight(len(pipelines), intake, room or Room(intake.bytes_in_flight))
         waited = {one.index for one in stages if one.policy and one.policy.batching.wait > 0}
-        found = [reaches(pipeline.plan.body) for pipeline in pipelines]
+        found = [_reaches(pipeline) for pipeline in pipelines]
         # where nobody ever waits for company, nobody is counted
         self._company = Company([one if waited & one[START] else {} for one in found])
         limited = set[int]().union(*(pipeline.limited for pipeline in pipelines))
@@ -100,8 +101,8 @@ class Scheduler:
         largest = [policy.batching.maximum for stage in stages if (policy := stage.policy)]
         queued = {stage.index for stage in stages if stage.policy is not None}
         only_one = [
-            len(one[START] & queued) == 1 and not pipeline.limited
-            for one, pipeline in zip(found, pipelines, strict=True)
+            len(queued.intersection(segments_of(pipeline.body))) == 1 and not pipeline.limited
+            for pipeline in pipelines
         ]
         most_started = 4 * max(largest, default=1)
         self._entrance = Entrance(
@@ -374,6 +375,16 @@ class Scheduler:
     def _fills_batches(self, line: int) -> bool:
         seconds = self._pipelines[line].start_seconds
         return seconds is not None and seconds < CHEAP_START and self._entrance.may_start_more()
+
+
+def _reaches(pipeline: Prepared) -> dict[int, frozenset[int]]:
+    """Return the stages that come after each stage; a request that is recorded goes through those
+    of a chain one by one."""
+    found = reaches(pipeline.body)
+    if pipeline.chains:
+        apart = reaches(pipeline.plan.body)
+        found = {**apart, **found, START: apart[START] | found[START]}
+    return found
 
 
 def _in_flight(_deadline: float, task: Task) -> bool:

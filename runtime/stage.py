@@ -7,23 +7,27 @@ plan allows without a queue; `run_together` is one execution and is what a queue
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from ..compiler.plan import ModelSegment, PythonSegment
+from ..compiler.plan import ModelSegment, Place, PythonSegment
 from ..compiler.policies import Batching, Priorities, Queueing
 from .metrics import StageCell
 from .request import Code
 from .rows import Rows, scatter
 
+At: TypeAlias = tuple[str, Place]
+"""The name of a stage, and where it is called."""
+
 
 class StageError(Exception):
     """A stage failed. `row` is the row to blame where that is known; the cause is chained, `detail`
-    is for the log."""
+    is for the log. It failed `at` another stage than the one that was asked, where that is said."""
 
     def __init__(
         self, message: str, row: int | None = None, code: Code = Code.FAILED, detail: str = ""
     ) -> None:
         self.message, self.row, self.code, self.detail = message, row, code, detail
+        self.at: At | None = None
         super().__init__(message)
 
 
@@ -37,6 +41,7 @@ class RowsFailed(StageError):
         row = min(errors)
         first = errors[row]
         super().__init__(first.message, row, first.code, first.detail)
+        self.at = first.at
         self.errors, self.results = errors, results
 
 
@@ -51,6 +56,7 @@ class StageGone(Exception):
     ) -> None:
         self.code, self.message, self.detail = code, message, detail
         self.retry_after = retry_after
+        self.at: At | None = None
         super().__init__(message)
 
 

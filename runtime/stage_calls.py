@@ -16,12 +16,14 @@ from .rows import Rows
 
 class StageCalls:
     """What one pipeline has asked of one stage: calls that were answered by their `rows`, how many
-    `seconds` they took, and those that failed by their code."""
+    `seconds` they took, and those that failed by their code; `by_outcome` where those are the
+    pipeline's own requests that failed there."""
 
     def __init__(self, pipeline: int, stage: int) -> None:
         self.pipeline, self.stage = pipeline, stage
         self.rows: dict[int, int] = {}
         self.seconds = 0.0
+        self.by_outcome = False
         self.failures: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -31,6 +33,8 @@ class StageCalls:
             self.seconds += seconds
 
     def failed(self, code: str) -> None:
+        if self.by_outcome:
+            return
         with self._lock:
             self.failures[code] = self.failures.get(code, 0) + 1
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...compiler.plan import ModelSegment
 from ...dsl.types import DType, TensorType
 from ...stdlib.op import Array
-from ..context import Context
+from ..context import Context, Span, spans_of
 from ..devices.host import HostDevice
 from ..instance import ModelStage
 from ..isolation.pool import Pool
@@ -43,9 +43,6 @@ class Nothing:
         """Nothing is held."""
 
 
-Span = tuple[int, int, Context]
-"""The rows of a request: from which to which, and whose they are."""
-
 Outcome = Given | StageError | None
 """What has been answered to a request; None: nothing yet."""
 
@@ -65,10 +62,11 @@ class TritonStage(ModelStage):
         self._pool, self._iterations = pool, iterations
         self._given_types = [_datatype(field.type) for field in segment.signature.params]
         self._stacks = all(axis is not None for axis in segment.input_axes)
+        self.chains = type(self) is TritonStage and isinstance(pool, Pool) and iterations is None
         self._warned: set[str] = set()
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
-        spans = _spans(columns[-1], count)
+        spans = spans_of(columns[-1], count)
         whole = None if self._iterations is not None else self._whole(columns, spans)
         if whole is not None:
             run = self._run(Run([context for *_, context in spans], [whole]))
@@ -163,7 +161,7 @@ class TritonStage(ModelStage):
                 results = self._columns(outcome.outputs, rows, inputs)
                 remark(context, outcome.parameters)
             except StageError as error:
-                errors[start] = error
+                errors.update(dict.fromkeys(range(start, stop), error))
                 continue
             pieces.append((range(at, at + rows), results))
             at += rows
@@ -304,17 +302,6 @@ def _outputs(arrays: Sequence[Array], group: Group) -> Outputs:
         name: (datatype, array)
         for (name, datatype, _), array in zip(group.layout.tensors, arrays, strict=True)
     }
-
-
-def _spans(told: Rows, count: int) -> list[Span]:
-    spans: list[Span] = []
-    start = 0
-    contexts = [cast("Context", told.item(row)) for row in range(count)]
-    for row in range(1, count + 1):
-        if row == count or contexts[row] is not contexts[start]:
-            spans.append((start, row, contexts[start]))
-            start = row
-    return spans
 
 
 def _datatype(kind: object) -> str:
