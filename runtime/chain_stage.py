@@ -27,13 +27,15 @@ Failure: TypeAlias = StageError | StageGone
 
 
 class Member(NamedTuple):
-    """A model, and the numbers of the values that it takes and gives."""
+    """A model, and the numbers of the values that it takes and gives, and of those that nobody
+    needs behind it."""
 
     stage: ModelStage
     segment: ModelSegment
     place: Place
     takes: tuple[int, ...]
     gives: tuple[int, ...]
+    frees: tuple[int, ...]
 
 
 class ChainStage:
@@ -53,17 +55,15 @@ class ChainStage:
             for slot in call.outputs:
                 numbers[slot] = len(numbers)
         self._values = len(numbers)
-        self._members = [
-            Member(
-                stage,
-                segment,
-                call.place,
-                tuple(numbers[slot] for slot in call.inputs),
-                tuple(numbers[slot] for slot in call.outputs),
-            )
-            for call, stage, segment in zip(chain.calls, stages, segments, strict=True)
-        ]
         self._results = tuple(numbers[slot] for slot in chain.outputs)
+        self._members: list[Member] = []
+        needed = set(self._results)
+        for call, stage, segment in reversed([*zip(chain.calls, stages, segments, strict=True)]):
+            takes = tuple(numbers[slot] for slot in call.inputs)
+            gives = tuple(numbers[slot] for slot in call.outputs)
+            frees = tuple({*takes, *gives} - needed)
+            self._members.insert(0, Member(stage, segment, call.place, takes, gives, frees))
+            needed.update(takes)
         self.policy = _policy(segments)
         self._tally: Callable[[], Tally] | None = None
         self._calls: Mapping[int, StageCalls] = {}
@@ -105,6 +105,8 @@ class ChainStage:
                 raise RowsFailed(failed, [Rows.of([]) for _ in self._results])
             for number, result in zip(member.gives, results, strict=True):
                 values[number] = result
+            for number in member.frees:
+                values[number] = FREED
             self._count(member, told, len(rows), seconds + waited)
             waited = 0.0
         found = [values[number] for number in self._results]
