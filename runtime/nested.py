@@ -8,8 +8,8 @@ that it is made for, whose priority and trace it has.
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 from ..stdlib.op import Item
 from .context import Context
@@ -52,24 +52,24 @@ class Nested(Protocol):
     def unload(self, name: str) -> "Future[None]": ...
 
 
-@dataclass(frozen=True, slots=True)
-class Urgency:
+class Urgency(NamedTuple):
     """What nested requests have of those that they are made for."""
 
     deadline: float | None = None
     priority: int = 0
-    parameters: Mapping[str, bool | int | float | str] = field(default_factory=dict[str, str])
+    parameters: Mapping[str, bool | int | float | str] = MappingProxyType({})
 
 
 def urgency_of(contexts: Sequence[Context]) -> Urgency:
     """Return the latest time and the highest priority of some requests; what is traced of them,
     where it is one."""
+    if len(contexts) == 1:
+        (one,) = contexts
+        given = one.parameters
+        inherited = {name: given[name] for name in INHERITED if name in given} if given else given
+        return Urgency(one.deadline, one.priority, inherited)
     deadlines = [one.deadline for one in contexts]
     known = [one for one in deadlines if one is not None]
     deadline = max(known) if known and len(known) == len(deadlines) else None
     priority = min((one.priority for one in contexts if one.priority), default=0)
-    inherited: dict[str, bool | int | float | str] = {}
-    if len(contexts) == 1:
-        given = contexts[0].parameters
-        inherited = {name: given[name] for name in INHERITED if name in given}
-    return Urgency(deadline, priority, inherited)
+    return Urgency(deadline, priority)

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, Protocol
@@ -22,7 +22,7 @@ from ..protocols.results import WireTensor, result_tensors
 from ..request import Code, Fault, InSequence, Request, Response
 from ..streams import Stream
 from .pump import Pump
-from .worker.triton_python_backend_utils.link import Unpacking, pack
+from .worker.triton_python_backend_utils.link import Answered, Places, pack
 
 Header = dict[str, Any]  # Any: JSON
 _ELEMENTS: Final = 1 << 24  # of texts in one input
@@ -42,7 +42,12 @@ _LEFT_OUT: Final = ("sequence_id", "sequence_start", "sequence_end", "priority",
 class Asks(Protocol):
     """The process of a worker that asks."""
 
-    def answer(self, call: int, header: Header, chunks: Any = ()) -> None: ...  # Any: bytes
+    def answer(
+        self,
+        call: int,
+        answer: Header | Answered,
+        chunks: Sequence[Any] = (),  # Any: bytes
+    ) -> None: ...
 
     def contexts(self, number: int | None) -> list[Context]: ...
 
@@ -72,18 +77,15 @@ class Calls:
         """End what reads streams."""
         self._pump.close()
 
-    def take(self, asks: Asks, header: Header, unpacking: Unpacking) -> None:
+    def take(self, asks: Asks, call: int, header: Header) -> None:
         """Do what is asked; the answer may come later, from another thread."""
         if header["do"] == "cancel":
             reader = self._streams.pop((asks, header["stream"]), None)
             if reader is not None:
                 reader.cancel()
             return
-        call: int = header["call"]
         try:
             match header["do"]:
-                case "ask":
-                    self._ask(asks, call, header, unpacking)
                 case "next":
                     self._next(asks, call, header["stream"])
                 case "family" | "labels" | "metric":
@@ -104,7 +106,20 @@ class Calls:
         except Refused as refused:
             asks.answer(call, _refused(str(refused)))
 
-    def _ask(self, asks: Asks, call: int, header: Header, unpacking: Unpacking) -> None:
+    def ask(
+        self,
+        asks: Asks,
+        call: int,
+        header: Header,
+        content: Any,  # Any: bytes
+    ) -> None:
+        """Ask a model; the answer may come later, from another thread."""
+        try:
+            self._ask(asks, call, header, content)
+        except Fault as fault:
+            asks.answer(call, _failed(fault, header["model"]))
+
+    def _ask(self, asks: Asks, call: int, header: Header, content: Any) -> None:  # Any: bytes
         version = _version(header["version"])
         try:
             model = self._nested.model(header["model"], version)
@@ -122,7 +137,7 @@ class Calls:
                 "'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled "
                 "models.",
             )
-        request = self._request(model, asks, header, unpacking)
+        request = self._request(model, asks, header, content)
         if not header["decoupled"]:
             runs = header["waits"] and asks.patient
             future = self._submit(request, version, runs=runs)
@@ -152,29 +167,45 @@ class Calls:
         else:
             reader.next(call)
 
-    def _request(self, model: Model, asks: Asks, header: Header, unpacking: Unpacking) -> Request:
+    def _request(
+        self,
+        model: Model,
+        asks: Asks,
+        header: Header,
+        content: Any,  # Any: bytes
+    ) -> Request:
+        places: Places = header["tensors"]
         given = [
-            (name, datatype, tuple(values.shape), values)
-            for name, datatype, values in unpacking.tensors(header["inputs"])
+            (name, datatype, values.shape, values)
+            for name, datatype, values in places.arrays(content)
         ]
         inputs = read_inputs(model, given, _read, _ELEMENTS)
         urgency = urgency_of(asks.contexts(header["parent"]))
-        deadline, parameters = urgency.deadline, json.loads(header["parameters"] or "{}")
-        if header["timeout"]:
-            own = self._nested.now() + header["timeout"] / 1e6
+        outputs = model.wanted(header["outputs"]) if header["outputs"] else None
+        if header["more"] is None:
+            return Request(
+                model.name,
+                inputs,
+                deadline=urgency.deadline,
+                priority=urgency.priority,
+                outputs=outputs,
+                parameters=urgency.parameters,
+            )
+        id, correlation, flags, timeout, text = header["more"]
+        deadline, parameters = urgency.deadline, json.loads(text or "{}")
+        if timeout:
+            own = self._nested.now() + timeout / 1e6
             deadline = own if deadline is None else min(own, deadline)
         sequence = None
-        if header["correlation"]:
-            start, end = bool(header["flags"] & 1), bool(header["flags"] & 2)
-            sequence = InSequence(header["correlation"], start, end)
-        outputs = header["outputs"]
+        if correlation:
+            sequence = InSequence(correlation, bool(flags & 1), bool(flags & 2))
         return Request(
             model.name,
             inputs,
-            header["id"],
+            id,
             deadline=deadline,
             priority=parameters.get("priority", urgency.priority),
-            outputs=model.wanted(outputs) if outputs else None,
+            outputs=outputs,
             parameters={
                 **urgency.parameters,
                 **{name: one for name, one in parameters.items() if name not in _LEFT_OUT},
@@ -245,7 +276,7 @@ class _Reader:
         self._call = None
         self._asks.answer(call, answer, chunks)
 
-    def _take(self) -> tuple[Header, list[Any]] | None:  # Any: bytes of tensors
+    def _take(self) -> tuple[Header | Answered, list[Any]] | None:  # Any: bytes of tensors
         """Return the next answer, None while there is none."""
         if self._once is not None:
             once = self._once
@@ -279,14 +310,14 @@ def _settled(asks: Asks, call: int, future: "Future[None]") -> None:
     asks.answer(call, {} if error is None else _refused(str(error)))
 
 
-def _outputs(model: Model, outputs: Mapping[str, Item]) -> tuple[Header, list[Any]]:
+def _outputs(model: Model, outputs: Mapping[str, Item]) -> tuple[Answered, list[Any]]:
     chunks: list[Any] = []  # Any: bytes of tensors
     found = [
         _packable(tensor)
         for name, item in outputs.items()
         for tensor in result_tensors(model.outputs[name], item)
     ]
-    return {"outputs": pack(found, chunks)}, chunks
+    return Answered("answer", pack(found, chunks)), chunks
 
 
 def _packable(tensor: WireTensor) -> tuple[str, str, Any]:  # Any: an array

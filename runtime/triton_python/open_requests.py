@@ -3,7 +3,8 @@ waits."""
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from ..context import Context
 from ..request import Code
@@ -11,6 +12,10 @@ from ..stage import StageError, StageGone
 from .asked import CODES, Answer, Asked, Run
 from .worker.triton_python_backend_utils.batches import Group
 from .worker.triton_python_backend_utils.link import Malformed
+
+
+_NONE: Final[Mapping[int, Any]] = MappingProxyType({})
+_NO: Final[frozenset[int]] = frozenset()
 
 
 class OpenRequests:
@@ -32,17 +37,24 @@ class OpenRequests:
                 self._open[run.first + index] = one
             return run.first
 
-    def end(self, first: int, groups: list[Group], more: Mapping[str, Any], model: str) -> None:
+    def end(
+        self,
+        first: int,
+        groups: list[Group],
+        more: Mapping[str, Any] | None,  # Any: JSON
+        model: str,
+    ) -> None:
         """Note what `execute` has given, of which `more` says what is no response of outputs alone;
-        raises Malformed. Any: JSON."""
+        raises Malformed."""
         with self._lock:
             run = self._run
             if run is None or run.first != first:
                 raise Malformed("a batch that was not asked for")
+        if more is None:
+            return self._end_all(run, groups)
         if "error" in more:
             text = f"Failed to process the request(s) for model '{model}', message: "
-            self.fail(run, StageError(text + more["error"], detail=more["trace"]))
-            return
+            return self.fail(run, StageError(text + more["error"], detail=more["trace"]))
         others = {int(at): told and error_of(*told) for at, told in more.get("others", {}).items()}
         answer = Answer(
             groups,
@@ -63,6 +75,17 @@ class OpenRequests:
             for index in run.asked.keys() - others.keys():
                 self._open.pop(first + index, None)
         run.answer = answer
+
+    def _end_all(self, run: Run, groups: list[Group]) -> None:
+        """Note that `execute` has given each request outputs."""
+        count = sum([len(group.counts) for group in groups])
+        if count != len(run.contexts):
+            raise Malformed(f"{count} responses to {len(run.contexts)} requests")
+        with self._lock:
+            self._run = None
+            for index in run.asked:
+                self._open.pop(run.first + index, None)
+        run.answer = Answer(groups, _NONE, _NO, _NONE)
 
     def find(self, number: int) -> Asked | None:
         """Return a request that is not over, to be answered by itself."""

@@ -23,7 +23,7 @@ from .calls import Calls
 from .open_requests import OpenRequests, error_of
 from .program import ModelProgram
 from .worker.triton_python_backend_utils.batches import Reading, Writing, execution, read_header
-from .worker.triton_python_backend_utils.link import Link, Malformed, Unpacking
+from .worker.triton_python_backend_utils.link import Answered, Link, Malformed, Places
 
 _LOG: Final = logging.getLogger(__name__)
 _END: Final = 0.5  # seconds in which a killed process has ended
@@ -188,11 +188,11 @@ class ModelProcess(Process):
     def _listen(self) -> bool:
         """Take one message; False when what was ordered is done, or it has ended."""
         try:
-            header, content = self._link.receive()
+            header, content, number = self._link.receive()
             if isinstance(header, bytes):
                 self._executed(header, content)
                 return True
-            return self._take(header, content)
+            return self._take(header, content, number)
         except (EOFError, OSError):
             return self._lost_with(EOFError("the socket has ended"))
         except (Malformed, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -231,9 +231,15 @@ class ModelProcess(Process):
         except OSError:
             self.kill()
 
-    def answer(self, call: int, header: Header, chunks: Sequence[Any] = ()) -> None:
-        """Answer what the worker has asked; nothing where it has gone. Any: bytes of tensors."""
-        self._tell({"do": "answer", "call": call, **header}, chunks)
+    def answer(
+        self,
+        call: int,
+        answer: Header | Answered,
+        chunks: Sequence[Any] = (),  # Any: bytes of tensors
+    ) -> None:
+        """Answer what the worker has asked; nothing where it has gone."""
+        header = {"do": "answer", **answer} if isinstance(answer, dict) else answer
+        self._tell(header, chunks, call)
 
     @property
     def patient(self) -> bool:
@@ -245,49 +251,52 @@ class ModelProcess(Process):
         return self._open.contexts(number)
 
     def _make_room(self, number: int, count: int | None) -> None:
-        self._tell({"do": "room", "request": number, "count": count})
+        self._tell({"do": "room", "count": count}, (), number)
 
-    def _tell(self, header: Header, chunks: Sequence[Any] = ()) -> None:
+    def _tell(self, header: Header | Answered, chunks: Sequence[Any], number: int) -> None:
         try:
-            self._link.send(header, chunks)
+            self._link.send(header, chunks, number)
         except OSError:  # it has gone, which whoever waits for it is told
             return
 
-    def _take(self, header: Header, content: Any) -> bool:  # Any: bytes
+    def _take(self, header: Header, content: Any, number: int) -> bool:  # Any: bytes
         """Do what a message says; False when something that was ordered is done."""
         match header["do"]:
             case "done" | "failed":
                 self._loading = header
                 return False
+            case "ask":
+                self._calls.ask(self, number, header, content)
             case "response":
-                self._respond(header, content)
+                self._respond(number, header, content)
             case "log":
                 level = _LEVELS[header["level"]]
                 if _LOG.isEnabledFor(level):
                     _LOG.log(level, "%s: %s", self._model.model, ascii(header["text"])[1:-1])
             case "cancelled":
-                number = header["request"]
-                gone = self._open.is_open(number) and self._open.contexts(number)[0].cancelled
-                self.answer(header["call"], {"cancelled": gone})
+                request = header["request"]
+                gone = self._open.is_open(request) and self._open.contexts(request)[0].cancelled
+                self.answer(number, {"cancelled": gone})
             case _:
-                self._calls.take(self, header, Unpacking(content))
+                self._calls.take(self, number, header)
         return True
 
     def _executed(self, header: bytes, content: Any) -> None:  # Any: bytes
         first, _, more, at = read_header(header)
         groups = self._reading.unpack(header, at, content)
         name = self._model.arguments["model_instance_name"]
-        self._open.end(first, groups, more or {}, name)
+        self._open.end(first, groups, more, name)
 
-    def _respond(self, header: Header, content: Any) -> None:  # Any: bytes
-        number, final = header["request"], bool(header["final"])
+    def _respond(self, number: int, header: Header, content: Any) -> None:  # Any: bytes
+        final = bool(header["final"])
         one = self._open.find(number)
         if one is None:
             return
         if "error" in header:
             one.responses.end(error_of(*header["error"]))
-        elif header["outputs"] is not None:
-            found = Unpacking(content).tensors(header["outputs"])
+        elif "tensors" in header:
+            places: Places = header["tensors"]
+            found = places.arrays(content)
             outputs = {name: (kind, values) for name, kind, values in found}
             one.responses.put(Given(outputs, str(header["parameters"])), len(content))
         if final:

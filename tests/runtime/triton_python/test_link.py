@@ -13,7 +13,8 @@ from headrace.runtime.triton_python.worker.triton_python_backend_utils.link impo
     INLINE,
     Link,
     Malformed,
-    Unpacking,
+    Places,
+    Responded,
     deserialized,
     pack,
     serialized,
@@ -30,9 +31,9 @@ def ends() -> Iterator[tuple[Link, Link, socket.socket]]:
 def sent(ends: Any, *tensors: tuple[str, str, Any]) -> list[tuple[str, str, Any]]:
     chunks: list[Any] = []
     told = pack(tensors, chunks)
-    ends[0].send({"outputs": told}, chunks)
-    header, content = ends[1].receive()
-    return Unpacking(content).tensors(header["outputs"])
+    ends[0].send({"tensors": told}, chunks)
+    header, content, _ = ends[1].receive()
+    return header["tensors"].arrays(content)
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -80,17 +81,18 @@ def test_large_ones_are_mapped_and_may_be_written_to(ends: Any) -> None:
 )
 def test_what_is_said_of_a_tensor_is_held_against_what_is_there(told: Any) -> None:
     with pytest.raises(Malformed):
-        Unpacking(bytearray(b"\x09" * 8)).tensors([told])
+        Places.of([told]).arrays(bytearray(b"\x09" * 8))
 
 
 @pytest.mark.parametrize(
     "content",
     [
         b"nonsense that is long enough to be a head",
-        b"hrtp\x01\x00\x01\x00" + b"\0" * 16,
-        b"hrtp\x01\x00\x00\x00\xff\xff\xff\xff" + b"\0" * 12,
-        b"hrtp\x01\x00\x00\x00\0\0\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0",
-        b"hrtp\x01\x00\x00\x00\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0[]",
+        b"hrtp\x02\x00\x01\x00" + b"\0" * 24,
+        b"hrtp\x03\x00\x01\x00\xff\xff\xff\xff" + b"\0" * 20,
+        b"hrtp\x03\x00\x01\x00\0\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\0\0\0" + b"\0" * 8,
+        b"hrtp\x03\x00\x01\x00\x02\0\0\0" + b"\0" * 20 + b"[]",
+        b"hrtp\x03\x00\x01\x00\x02\0\0\0" + b"\0" * 20 + b"{]",
     ],
 )
 def test_what_is_no_message_is_refused_before_it_is_read(ends: Any, content: bytes) -> None:

@@ -101,11 +101,11 @@ def test_a_model_waits_for_who_reads_too_slowly(worker: tuple[WorkerEngine, Link
 
     assert take(ROOM) == list(range(ROOM))
     assert not engine.rooms[7].is_there()  # until it is told otherwise
-    link.send({"do": "room", "request": 7, "count": ROOM // 2})
+    link.send({"do": "room", "count": ROOM // 2}, (), 7)
     assert take(ROOM // 2) == list(range(ROOM, ROOM + ROOM // 2))
     assert not engine.rooms[7].is_there()
-    link.send({"do": "room", "request": 8, "count": 5})  # one that is over
-    link.send({"do": "room", "request": 7, "count": None})
+    link.send({"do": "room", "count": 5}, (), 8)  # one that is over
+    link.send({"do": "room", "count": None}, (), 7)
     assert take(count - ROOM - ROOM // 2)[-1] == count - 1
     sending.join()
 

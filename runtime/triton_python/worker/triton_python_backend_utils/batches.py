@@ -16,15 +16,12 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .link import DTYPES, Malformed, content_of, deserialized, padded
+from .link import DTYPES, RANK, Malformed, Place, array_in, content_of, padded
 
 _MOST = 1024  # layouts, and forms of messages, that are remembered
 _LONG = 1024  # bytes of what is said of groups, from which on it is not remembered
 _HEAD = struct.Struct("<III")
 _COUNT = struct.Struct("<I")
-_RANK = 64
 
 
 class Layout(NamedTuple):
@@ -111,28 +108,17 @@ class _Known:
                     raise Malformed(f"{sizes} are no sizes")
                 count *= size
             dtype = None if datatype == "BYTES" else DTYPES[datatype]
-            if type(name) is not str or len(sizes) >= _RANK:
+            if type(name) is not str or len(sizes) >= RANK:
                 raise Malformed(f"{name!r} with sizes {sizes} is no tensor")
             self.tensors.append((dtype, tuple(sizes), count))
             found.append((name, datatype, tuple(sizes)))
         self.layout = Layout(tuple(found), bool(rows))
 
 
-class _Place(NamedTuple):
-    """Where a tensor lies among the bytes of a message, and of what NumPy type (None: texts) and
-    sizes it is, with so many `elements`."""
-
-    start: int
-    size: int
-    dtype: Any
-    shape: tuple[int, ...]
-    elements: int
-
-
 class _Form(NamedTuple):
     """What a message says of its groups, and where the last of its tensors ends."""
 
-    groups: list[tuple[Layout, tuple[int, ...], list[_Place]]]
+    groups: list[tuple[Layout, tuple[int, ...], list[Place]]]
     end: int
 
 
@@ -152,7 +138,7 @@ class Reading:
             if form.end > len(content):
                 raise Malformed(f"{form.end - len(content)} bytes of tensors are not there")
             return [
-                Group(layout, counts, [_array(content, *place) for place in places])
+                Group(layout, counts, [array_in(content, *place) for place in places])
                 for layout, counts, places in form.groups
             ]
         except (struct.error, TypeError, ValueError, KeyError, OverflowError) as error:
@@ -161,7 +147,7 @@ class Reading:
     def _read(self, told: bytes) -> _Form:
         (count,) = _COUNT.unpack_from(told)
         at, end, described = _COUNT.size, 0, False
-        groups: list[tuple[Layout, tuple[int, ...], list[_Place]]] = []
+        groups: list[tuple[Layout, tuple[int, ...], list[Place]]] = []
         for _ in range(count):
             number, members, length = _HEAD.unpack_from(told, at)
             at += _HEAD.size
@@ -191,7 +177,7 @@ class Reading:
         return form
 
 
-def _places(known: _Known, rows: int | None, sizes: Any, end: int) -> Iterator[_Place]:
+def _places(known: _Known, rows: int | None, sizes: Any, end: int) -> Iterator[Place]:
     """Return where the tensors of a group lie, behind what ends there: each of so many `rows`, or
     of its sizes alone (None)."""
     for (dtype, shape, count), size in zip(known.tensors, sizes):  # noqa: B905 as many
@@ -200,22 +186,8 @@ def _places(known: _Known, rows: int | None, sizes: Any, end: int) -> Iterator[_
             shape, count = (rows, *shape), count * rows
         if dtype is not None and count * dtype.itemsize != size:
             raise Malformed(f"{size} bytes for {dtype} {list(shape)}")
-        yield _Place(start, size, dtype, shape, count)
+        yield Place(start, size, dtype, shape, count)
         end = start + size
-
-
-def _array(
-    content: Any, start: int, size: int, dtype: Any, shape: tuple[int, ...], count: int
-) -> Any:
-    """Return the tensor of a place, of so many bytes, or texts."""
-    if dtype is None:
-        texts = deserialized(memoryview(content)[start : start + size])
-        if len(texts) != count:
-            raise Malformed(f"{len(texts)} texts for {list(shape)}")
-        return texts.reshape(shape)
-    if not size:
-        return np.empty(shape, dtype)
-    return np.frombuffer(content, dtype, count, start).reshape(shape)
 
 
 _EXECUTE = struct.Struct("<QII")

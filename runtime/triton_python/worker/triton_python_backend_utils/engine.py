@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .link import ROOM, ROOM_BYTES, Link, Unpacking, padded
-from .tensor import Tensor
+from .link import ROOM, ROOM_BYTES, Ask, Link, Places, Responded, padded
+from .tensor import Tensor, TritonModelException
 
 _ONE = (1).to_bytes(8, "little")
 
@@ -40,12 +40,16 @@ class Engine:
         self._main = threading.get_ident()
 
     def send(
-        self, header: dict[str, Any] | bytes, chunks: Sequence[Any] = (), last: bool = False
+        self,
+        header: dict[str, Any] | Ask | Responded | bytes,
+        chunks: Sequence[Any] = (),
+        number: int = 0,
+        last: bool = False,
     ) -> None:
         """Tell the engine something; `last` when it has what it has asked for, and listens no more
         unless it is told that there is something to hear."""
         with self._sending:
-            self._link.send(header, chunks)
+            self._link.send(header, chunks, number)
             if not self._asked:
                 os.write(self._late, _ONE)
             elif last:
@@ -64,16 +68,16 @@ class Engine:
         return self._orders.popleft()
 
     def ask(
-        self, header: dict[str, Any], chunks: Sequence[Any] = ()
+        self, header: dict[str, Any] | Ask, chunks: Sequence[Any] = ()
     ) -> tuple[dict[str, Any], list[Tensor]]:
         """Ask, and return the answer and its tensors."""
         call = self._call()
-        self.send({**header, "call": call}, chunks)
+        self.send(header, chunks, call)
         self._wait(partial(self._answers.__contains__, call))
         return self._answers.pop(call)
 
     def ask_later(
-        self, header: dict[str, Any], chunks: list[Any], loop: asyncio.AbstractEventLoop
+        self, header: Ask, chunks: list[Any], loop: asyncio.AbstractEventLoop
     ) -> asyncio.Future[tuple[dict[str, Any], list[Tensor]]]:
         """Ask, and return a future of an event loop."""
         call, future = self._call(), loop.create_future()
@@ -82,17 +86,19 @@ class Engine:
             if self._listener is None:
                 self._listener = threading.Thread(target=self._listen, daemon=True)
                 self._listener.start()
-        self.send({**header, "call": call}, chunks)
+        self.send(header, chunks, call)
         return future
 
-    def respond(self, number: int, header: dict[str, Any], chunks: Sequence[Any]) -> None:
+    def respond(
+        self, number: int, header: dict[str, Any] | Responded, chunks: Sequence[Any]
+    ) -> None:
         """Send a response to a request that may have many, once there is room for it."""
         with self._changed:
             room = self.rooms.setdefault(number, Room())
         self._wait(room.is_there)
         with self._changed:
             room.sizes.append(sum(padded(len(one)) for one in chunks))
-        self.send(header, chunks)
+        self.send(header, chunks, number)
 
     def forget(self, number: int) -> None:
         """Note that a request has had its last response."""
@@ -135,20 +141,19 @@ class Engine:
                 if self._waiting:
                     self._changed.notify_all()
 
-    def _take(self, header: dict[str, Any] | bytes, content: Any) -> None:
+    def _take(self, header: dict[str, Any] | bytes, content: Any, number: int) -> None:
         if isinstance(header, bytes) or header["do"] not in ("answer", "room"):
             self._orders.append((header, content))
             return
         if header["do"] == "room":
-            room = self.rooms.get(header["request"])
+            room = self.rooms.get(number)
             if room is not None:
                 room.make(header["count"])
             return
-        call = header["call"]
-        answer = header, tensors(Unpacking(content), header.get("outputs", ()))
-        future = self._futures.pop(call, None)
+        answer = header, _tensors(header.get("tensors"), content)
+        future = self._futures.pop(number, None) if self._futures else None
         if future is None:
-            self._answers[call] = answer
+            self._answers[number] = answer
         else:
             future.get_loop().call_soon_threadsafe(_resolve, future, answer)
 
@@ -176,9 +181,9 @@ def _resolve(future: Any, answer: Any) -> None:
         future.set_result(answer)
 
 
-def tensors(unpacking: Unpacking, told: Any) -> list[Tensor]:
+def _tensors(places: Places | None, content: Any) -> list[Tensor]:
     """Return the tensors of a message."""
-    return [Tensor.received(*one) for one in unpacking.tensors(told)]
+    return [] if places is None else [Tensor.received(*one) for one in places.arrays(content)]
 
 
 class Worker:
@@ -193,8 +198,6 @@ class Worker:
 
     def required(self, what: str) -> Engine:
         """Return the engine; raises where there is none to ask."""
-        from .tensor import TritonModelException
-
         if self.engine is None:
             raise TritonModelException(f"{what} is only there while a model is served.")
         return self.engine

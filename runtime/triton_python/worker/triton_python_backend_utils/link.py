@@ -1,8 +1,10 @@
 """Messages between an engine and a worker: a header, and the bytes of tensors behind it.
 
-    head (magic, version, what kind it is, two lengths) | header | bytes
+    head (magic, version, what kind it is, two lengths, a number) | header | bytes
 
-A header is JSON, or where it is of a batch, what `batches.py` makes of it.
+A header is JSON, or where it is of a batch, what `batches.py` makes of it. The number is that of
+the call that is asked or answered, or of the request that is spoken of: so all else that a header
+says is mostly what one before has said, and is written and read once.
 
 Up to INLINE bytes of tensors go through the socket; more are in a memfd whose descriptor comes
 along, sealed so that nobody can make it shorter under its reader, who maps it without a copy. Each
@@ -22,7 +24,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,14 +36,17 @@ ROOM_BYTES = 1 << 26
 been taken."""
 _HEADER = 1 << 26
 _MAGIC = b"hrtp"
-_HEAD = struct.Struct("<4sHHIxxxxQ")
-_VERSION = 2
+_HEAD = struct.Struct("<4sHHIxxxxQQ")
+_VERSION = 3
 _JSON, _AWAY = 1, 2  # what kind a message is: its header is JSON; its bytes are in memory
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _ALIGN = 64
+RANK = 64  # sizes of a tensor at most
 _PADDING = [bytes(-size % _ALIGN) for size in range(_ALIGN)]
 _READ = 1 << 17
 _KEPT = 8  # descriptors that came and are not taken yet
+_MOST = 1024  # headers that are remembered
+_LONG = 1024  # bytes of a header, from which on it is not remembered
 _RIGHTS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -76,12 +81,20 @@ class Link:
         self._buffer = memoryview(self._bytes)
         self._start = self._stop = 0  # of what has been read, and is no message yet
         self._descriptors: deque[int] = deque()
+        self._written: dict[Saying, bytes] = {}
+        self._told: dict[bytes, dict[str, Any]] = {}
 
-    def send(self, header: dict[str, Any] | bytes, chunks: Sequence[Any] = ()) -> None:
+    def send(
+        self,
+        header: dict[str, Any] | Saying | bytes,
+        chunks: Sequence[Any] = (),
+        number: int = 0,
+    ) -> None:
         """Send a header, of what JSON has or as it is, and the bytes of tensors behind it."""
         kind = 0
-        if isinstance(header, dict):
-            header, kind = json.dumps(header).encode(), _JSON
+        if not isinstance(header, bytes):
+            kind = _JSON
+            header = json.dumps(header).encode() if isinstance(header, dict) else self._text(header)
         parts, size = [b"", header], 0
         for one in chunks:
             length = len(one)
@@ -90,14 +103,14 @@ class Link:
         if size > LIMIT or len(header) > _HEADER:
             raise ValueError(f"{size} bytes are more than one message may have, {LIMIT}")
         if size <= INLINE:
-            parts[0] = _HEAD.pack(_MAGIC, _VERSION, kind, len(header), size)
+            parts[0] = _HEAD.pack(_MAGIC, _VERSION, kind, len(header), size, number)
             whole = b"".join(parts)
             with self._sending:
                 self._end.sendall(whole)
             return
         descriptor = _memory(chunks, size)
         try:
-            head = _HEAD.pack(_MAGIC, _VERSION, kind | _AWAY, len(header), size) + header
+            head = _HEAD.pack(_MAGIC, _VERSION, kind | _AWAY, len(header), size, number) + header
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
             with self._sending:
                 sent = self._end.sendmsg([head], rights)
@@ -111,11 +124,12 @@ class Link:
         """Whether something was read that is a message, or the begin of one."""
         return self._start < self._stop
 
-    def receive(self) -> tuple[dict[str, Any] | bytes, Any]:
-        """Return the next header and its bytes; raises EOFError at the end, Malformed."""
+    def receive(self) -> tuple[dict[str, Any] | bytes, Any, int]:
+        """Return the next header, which others may have too, its bytes and its number; raises
+        EOFError at the end, Malformed. What is told of `tensors` has become their places."""
         if self._stop - self._start < _HEAD.size:
             self._fill(_HEAD.size)
-        magic, version, kind, length, size = _HEAD.unpack_from(self._bytes, self._start)
+        magic, version, kind, length, size, number = _HEAD.unpack_from(self._bytes, self._start)
         if magic != _MAGIC or version != _VERSION or size > LIMIT or length > _HEADER:
             told = bytes(self._buffer[self._start : self._start + _HEAD.size])
             raise Malformed(f"{told.hex()} is no head of version {_VERSION}")
@@ -134,19 +148,30 @@ class Link:
         else:
             content = self._exactly(size)
         if not kind & _JSON:
-            return header, content
-        try:
-            told = json.loads(header)
-        except ValueError as error:
-            raise Malformed(f"a header is no JSON: {error}") from None
-        if not isinstance(told, dict):
-            raise Malformed("a header is no object")
-        return told, content
+            return header, content, number
+        told = self._told.get(header)
+        if told is None:
+            told = _read(header)
+            if number and length < _LONG:
+                if len(self._told) == _MOST:
+                    self._told.clear()
+                self._told[header] = told
+        return told, content, number
 
     def close(self) -> None:
         """Give back memory that came and was not taken."""
         while self._descriptors:
             os.close(self._descriptors.popleft())
+
+    def _text(self, said: Saying) -> bytes:
+        text = self._written.get(said)
+        if text is None:
+            text = json.dumps(said._asdict()).encode()
+            if len(text) < _LONG:
+                if len(self._written) == _MOST:
+                    self._written.clear()
+                self._written[said] = text
+        return text
 
     def _exactly(self, size: int) -> bytearray:
         """Return so many bytes, which are the caller's."""
@@ -219,14 +244,54 @@ def _mapped(descriptor: int, size: int) -> mmap.mmap:
     return mmap.mmap(descriptor, size)
 
 
-def pack(tensors: Any, chunks: list[Any]) -> list[list[Any]]:
-    """Return what a header says of tensors (name, type, array); their bytes join `chunks`."""
+def pack(tensors: Any, chunks: list[Any]) -> Tensors:
+    """Return what a message says of tensors (name, type, array); their bytes join `chunks`."""
     told = []
     for name, datatype, values in tensors:
         content = content_of(datatype, values)
         chunks.append(content)
-        told.append([name, datatype, list(values.shape), len(content)])
-    return told
+        told.append((name, datatype, values.shape, len(content)))
+    return tuple(told)
+
+
+class Ask(NamedTuple):
+    """A model is asked, by the one that is given request `parent` (None: by all that it executes).
+    The thread that executes `waits`. `more` are id, correlation id, flags, timeout and parameters
+    where those are not what requests have."""
+
+    do: str
+    model: str
+    version: int
+    outputs: tuple[str, ...]
+    parent: int | None
+    decoupled: bool
+    waits: bool
+    more: tuple[str, int | str, int, int, str] | None
+    tensors: Tensors
+
+
+class Responded(NamedTuple):
+    """A request is answered, with outputs; it has no other answer if this is `final`."""
+
+    do: str
+    final: int
+    parameters: str
+    tensors: Tensors
+
+
+class Answered(NamedTuple):
+    """A call is answered, with the outputs of a model."""
+
+    do: str
+    tensors: Tensors
+
+
+if TYPE_CHECKING:  # an interpreter of a model may be older than these are
+    Tensors = tuple[tuple[str, str, tuple[int, ...], int], ...]
+    """What a message says of its tensors: name, type, sizes and bytes of each, in their order."""
+
+    Saying = Ask | Responded | Answered
+    """A header that is mostly said again."""
 
 
 def content_of(datatype: str, values: Any) -> Any:
@@ -238,39 +303,82 @@ def content_of(datatype: str, values: Any) -> Any:
     return values.tobytes()
 
 
-class Unpacking:
-    """Reads tensors, in the order in which they were packed, out of one message's bytes."""
+def _read(header: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(header)
+    except ValueError as error:
+        raise Malformed(f"a header is no JSON: {error}") from None
+    if not isinstance(told, dict):
+        raise Malformed("a header is no object")
+    if "tensors" in told:
+        told["tensors"] = Places.of(told["tensors"])
+    return told
 
-    def __init__(self, content: Any) -> None:
-        self._content, self._at = content, 0
 
-    def tensors(self, told: Any) -> list[tuple[str, str, Any]]:
-        """Return (name, type, array) of each; raises Malformed."""
+class Place(NamedTuple):
+    """Where a tensor lies among the bytes of a message, and of what NumPy type (None: texts) and
+    sizes it is, with so many `elements`."""
+
+    start: int
+    size: int
+    dtype: Any
+    shape: tuple[int, ...]
+    elements: int
+
+
+class Places(NamedTuple):
+    """Names, types and places of the tensors of one message, and where the last of them ends."""
+
+    named: list[tuple[str, str, Place]]
+    end: int
+
+    @staticmethod
+    def of(told: Any) -> Places:
+        """Return the places of what `pack` has told; raises Malformed."""
+        named: list[tuple[str, str, Place]] = []
+        end = 0
         try:
-            return [self._tensor(*one) for one in told]
-        except (TypeError, ValueError, KeyError, OverflowError) as error:
+            for name, datatype, shape, size in told:
+                if type(name) is not str or type(size) is not int or size < 0:
+                    raise Malformed(f"{size} bytes of {name!r} are no tensor")
+                dtype, count = None if datatype == "BYTES" else DTYPES[datatype], 1
+                for one in shape:
+                    if type(one) is not int or one < 0:
+                        raise Malformed(f"{shape} is no shape")
+                    count *= one
+                if len(shape) > RANK or (dtype is not None and count * dtype.itemsize != size):
+                    raise Malformed(f"{size} bytes for {datatype} {shape}")
+                start = padded(end)
+                end = start + size
+                named.append((name, datatype, Place(start, size, dtype, tuple(shape), count)))
+        except (TypeError, ValueError, KeyError) as error:
+            raise Malformed(f"what is said of a tensor is wrong: {error}") from None
+        return Places(named, end)
+
+    def arrays(self, content: Any) -> list[tuple[str, str, Any]]:
+        """Return names, types and values of tensors; raises Malformed."""
+        if self.end > len(content):
+            raise Malformed(f"{self.end - len(content)} bytes of tensors are not there")
+        try:
+            return [
+                (name, datatype, array_in(content, *place)) for name, datatype, place in self.named
+            ]
+        except (ValueError, OverflowError) as error:
             raise Malformed(f"what is said of a tensor is wrong: {error}") from None
 
-    def _tensor(self, name: Any, datatype: str, shape: Any, size: int) -> tuple[str, str, Any]:
-        at, count = self._at, 1
-        for one in shape:
-            if not isinstance(one, int) or one < 0:
-                raise Malformed(f"{shape} is no shape")
-            count *= one
-        if not isinstance(name, str) or not 0 <= size <= len(self._content) - at:
-            raise Malformed(f"{size} bytes of a tensor are not there")
-        self._at = at + padded(size)
-        if datatype == "BYTES":
-            found = deserialized(memoryview(self._content)[at : at + size])
-            if len(found) != count:
-                raise Malformed(f"{len(found)} texts for {shape}")
-            return name, datatype, found.reshape(shape)
-        dtype = DTYPES[datatype]
-        if count * dtype.itemsize != size:
-            raise Malformed(f"{size} bytes for {datatype} {shape}")
-        if not count:
-            return name, datatype, np.empty(shape, dtype)
-        return name, datatype, np.frombuffer(self._content, dtype, count, at).reshape(shape)
+
+def array_in(
+    content: Any, start: int, size: int, dtype: Any, shape: tuple[int, ...], count: int
+) -> Any:
+    """Return the tensor of a place that is there; raises Malformed where its texts are not."""
+    if dtype is None:
+        texts = deserialized(memoryview(content)[start : start + size])
+        if len(texts) != count:
+            raise Malformed(f"{len(texts)} texts for {list(shape)}")
+        return texts.reshape(shape)
+    if not size:
+        return np.empty(shape, dtype)
+    return np.frombuffer(content, dtype, count, start).reshape(shape)
 
 
 def serialized(values: Any) -> bytes:

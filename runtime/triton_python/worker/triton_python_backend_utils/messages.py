@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .engine import WORKER
-from .link import pack
+from .link import Ask, Responded, pack
 from .tensor import Tensor, TritonModelException
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
@@ -103,12 +103,12 @@ class InferenceResponseSender:
             )
         self.count(response, flags)
         engine = WORKER.required("A response sender")
-        header, chunks = {"do": "response", "request": self._number, "final": flags}, []
-        header.update(answered(response, chunks))
+        chunks: list[Any] = []
+        header = answered(response, flags, chunks)
         if response is not None and not flags and WORKER.decoupled:
             engine.respond(self._number, header, chunks)  # waits for who reads too slowly
             return
-        engine.send(header, chunks)
+        engine.send(header, chunks, self._number)
         if flags:
             engine.forget(self._number)
 
@@ -137,15 +137,17 @@ class InferenceResponseSender:
         return header["cancelled"]
 
 
-def answered(response: InferenceResponse | None, chunks: list[Any]) -> dict[str, Any]:
-    """Return what a message says of a response."""
+def answered(
+    response: InferenceResponse | None, final: int, chunks: list[Any]
+) -> dict[str, Any] | Responded:
+    """Return what a message says of a response, which is the last if it is `final`."""
     if response is None:
-        return {"outputs": None}
+        return {"do": "response", "final": final}
     error = response.error()
     if error is not None:
-        return {"error": [error.message(), error.code()]}
+        return {"do": "response", "final": final, "error": [error.message(), error.code()]}
     packed = [one.packed() for one in response.output_tensors()]
-    return {"outputs": pack(packed, chunks), "parameters": response.parameters()}
+    return Responded("response", final, response.parameters(), pack(packed, chunks))
 
 
 _made = object.__new__
@@ -256,13 +258,14 @@ class InferenceRequest:
     def exec(self, decoupled: bool = False) -> Any:
         """Ask another model and wait for its answer, of a decoupled one for an iterator."""
         engine = WORKER.required("A nested request")
-        header, chunks = self._asked(decoupled)
-        header["waits"] = engine.is_main
+        chunks: list[Any] = []
+        header = self._asked(decoupled, engine.is_main, chunks)
         return _response(engine.ask(header, chunks), decoupled)
 
     async def _later(self, decoupled: bool) -> Any:
         engine = WORKER.required("A nested request")
-        header, chunks = self._asked(decoupled)
+        chunks: list[Any] = []
+        header = self._asked(decoupled, False, chunks)
         loop = asyncio.get_running_loop()
         return _response(await engine.ask_later(header, chunks, loop), decoupled)
 
@@ -270,24 +273,20 @@ class InferenceRequest:
         """As `exec`, to be awaited; it is under way at once."""
         return asyncio.ensure_future(self._later(decoupled))
 
-    def _asked(self, decoupled: bool) -> tuple[dict[str, Any], list[Any]]:
-        chunks = []
-        header = {
-            "do": "ask",
-            "model": self._model,
-            "version": self._version,
-            "id": self._id,
-            "correlation": self._correlation,
-            "flags": self._flags,
-            "timeout": self._timeout,
-            "parameters": self._parameters,
-            "outputs": sorted(self._outputs),
-            "parent": self.trace().number,
-            "decoupled": bool(decoupled),
-            "waits": False,
-            "inputs": pack([one.packed() for one in self._inputs], chunks),
-        }
-        return header, chunks
+    def _asked(self, decoupled: bool, waits: bool, chunks: list[Any]) -> Ask:
+        more = self._id, self._correlation, self._flags, self._timeout, self._parameters
+        trace = self._trace
+        return Ask(
+            "ask",
+            self._model,
+            self._version,
+            tuple(sorted(self._outputs)),
+            self._number if trace is None else trace.number,
+            bool(decoupled),
+            waits,
+            more if any(more) else None,
+            pack([one.packed() for one in self._inputs], chunks),
+        )
 
 
 class ResponseIterator:
