@@ -91,8 +91,9 @@ class Engine:
         self.run, self.stream, self.count_refused = calls.run, calls.stream, calls.count_refused
         self.dispatch, self.open_stream = submissions.dispatch, submissions.open_stream
 
-    def call(self, request: Request) -> Response:
-        """Answer in this thread; raises Fault."""
+    def call(self, request: Request, *, bounded: bool = False) -> Response:
+        """Answer in this thread; raises Fault. With `bounded` its inputs take room as those of a
+        request that is submitted."""
         pipeline = self.pipeline(request.pipeline)
         outputs = self.run(
             pipeline,
@@ -102,6 +103,7 @@ class Engine:
             request.sequence,
             request,
             request.priority,
+            bounded=bounded,
         )
         return Response(request.id, outputs)
 
@@ -206,6 +208,11 @@ class Engine:
         if self._inside.closed:
             return ("it is closed",)
         return tuple(f"the workers of stage `{one}` are down" for one in self._stages.down())
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no request is with the workers; a hint, read without a lock."""
+        return self._crew.workers is None or self._crew.workers.quiet
 
     @property
     def age(self) -> float:

@@ -37,8 +37,11 @@ class Nested(Protocol):
         """Return how a model's values travel; raises Fault NOT_FOUND."""
         ...
 
-    def submit(self, request: Request, version: str, *, runs: bool = False) -> Future[Response]:
-        """Ask; `runs` says that this thread does nothing else until the answer is there."""
+    def submit(self, request: Request, version: str) -> Future[Response]: ...
+
+    def run(self, request: Request, version: str) -> Response | Future[Response]:
+        """Ask from a thread that does nothing else until the answer is there, and so had better
+        run the request: return that where it has."""
         ...
 
     def open(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from ..stdlib.op import Item
@@ -20,6 +20,11 @@ class Answers(Protocol):
 
     @property
     def unready(self) -> tuple[str, ...]: ...
+
+    @property
+    def quiet(self) -> bool: ...
+
+    def call(self, request: Request, *, bounded: bool = False) -> Response: ...
 
     def submit(self, request: Request, *, runs: bool = False) -> Future[Response]: ...
 
@@ -67,19 +72,37 @@ class Control(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NestedModels:
-    """`begin` starts a request that one was found for (it may be recorded); `control` None: what is
-    served stays as it is."""
+    """`control` None: what is served stays as it is. Engines that are `running` a request here have
+    it from a thread that has asked for it."""
 
     find: Find
     metrics: CustomMetrics
     now: Callable[[], float]
     control: Control | None = None
+    running: set[Answers] = field(default_factory=set["Answers"])
 
     def model(self, name: str, version: str) -> Model:
         return self.find(name, version).model
 
-    def submit(self, request: Request, version: str, *, runs: bool = False) -> Future[Response]:
-        return self._sent(request, version, lambda found: found.engine.submit(request, runs=runs))
+    def submit(self, request: Request, version: str) -> Future[Response]:
+        return self._sent(request, version, lambda found: found.engine.submit(request))
+
+    def run(self, request: Request, version: str) -> Response | Future[Response]:
+        """Ask where nothing can be told meanwhile that this thread had to hear of. An engine that
+        has no other request, none from here either, has nothing for this one to wait for or meet;
+        else it is handed to that, which may let this thread begin it."""
+
+        def start(found: Found) -> Response | Future[Response]:
+            engine = found.engine
+            if not engine.quiet or engine in self.running or _waits(request, found.prepared):
+                return engine.submit(request, runs=True)
+            self.running.add(engine)
+            try:
+                return engine.call(request, bounded=True)
+            finally:
+                self.running.discard(engine)
+
+        return self._sent(request, version, start)
 
     def open(
         self, request: Request, version: str, notify: Callable[[], object]
@@ -126,6 +149,13 @@ class NestedModels:
                 if found is tried:
                     raise
                 tried = found
+
+
+def _waits(request: Request, pipeline: Prepared) -> bool:
+    """Whether a request has a time limit, or a turn or resources to wait for."""
+    limited = request.deadline is not None or pipeline.plan.deadline is not None
+    turn = request.sequence is not None or pipeline.sequences is not None
+    return limited or turn or pipeline.takes
 
 
 def _same(outputs: dict[str, Item]) -> Mapping[str, Item]:

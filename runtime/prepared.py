@@ -39,10 +39,11 @@ class Prepared:
     """`average` is the running mean of the seconds that a request computes, `start_seconds` of
     those until it first waits for a stage; None before the first. `cheap` says whether a request
     takes so little time that the receiving thread had better run it, `queued` whether any of the
-    stages has a queue, `limited` which run under a time limit of a `try`. `whole` is the block
-    that gives all results, and what presents them. `told` are the stages that are given the
-    request, each with the number of its parameters; `body` is the plan's with its `chains` as one
-    call each; `awaits` those for which a stream is parked until they have something to give."""
+    stages has a queue, `takes` whether any takes resources of the rate limiter's, `limited` which
+    run under a time limit of a `try`. `whole` is the block that gives all results, and what
+    presents them. `told` are the stages that are given the request, each with the number of its
+    parameters; `body` is the plan's with its `chains` as one call each; `awaits` those for which a
+    stream is parked until they have something to give."""
 
     def __init__(
         self,
@@ -66,6 +67,8 @@ class Prepared:
         self.body = self._chained(pipeline.body)
         called, asked = segments_of(pipeline.body), segments_of(self.body)
         self.queued = any(stages[one].policy is not None for one in asked)
+        policies = [stages[one].policy for one in called]
+        self.takes = any(one is not None and one.resources for one in policies)
         self.names = tuple(field.name for field in pipeline.results)
         self.limited = _limited(pipeline.body, stages)
         acceptor = Acceptor(pipeline)

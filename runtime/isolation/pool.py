@@ -48,7 +48,8 @@ class Pool:
         self._program, self._clock, self._patience = program, clock, patience
         self._make = make or partial(_of_function, cast("Program", program))
         self._owner = os.getpid()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # entered as such, which no function of Python's does
+        self._changed = threading.Condition(self._lock)
         self._closing = False
         self._failure: StageError | None = None
         self._standings = [Standing(due=clock()) for _ in range(count)]
@@ -76,7 +77,7 @@ class Pool:
 
     def __call__(self, *arguments: object) -> object:
         if self.rehearses:
-            with self._changed:
+            with self._lock:
                 self._rehearsed.append(arguments)
         while True:
             process = self._take()
@@ -90,7 +91,7 @@ class Pool:
     @property
     def is_up(self) -> bool:
         """Whether there is a worker to ask."""
-        with self._changed:
+        with self._lock:
             return any(
                 self._standings[index].due is None
                 and not (process.killed or process.ended.is_set())
@@ -101,7 +102,7 @@ class Pool:
         """End the workers, after `grace` seconds whatever they do."""
         if os.getpid() != self._owner:
             return  # a fork of their owner; they are not its own
-        with self._changed:
+        with self._lock:
             self._closing = True
             free, self._free = self._free, []
             starting = set(self._processes.values()) - set(free) - self._busy
@@ -114,7 +115,7 @@ class Pool:
         end = time.monotonic() + grace
         for keeper in self._keepers:
             keeper.join(max(0.0, end - time.monotonic()))
-        with self._changed:
+        with self._lock:
             late = list(self._processes.values())
         for process in late:
             _LOG.warning("stage `%s`: worker %d is killed", self._program.stage, process.number)
@@ -124,7 +125,7 @@ class Pool:
 
     def _await_first(self) -> None:
         """Wait until every worker is up; raises what one cannot be started for."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._failure or len(self._free) == len(self._keepers))
             if self._failure is not None:
                 raise self._failure
@@ -137,7 +138,7 @@ class Pool:
                 "after the fork",
             )
         give_up: float | None = None
-        with self._changed:
+        with self._lock:
             while True:
                 if self._closing:
                     raise StageGone(Code.UNAVAILABLE, "the engine was closed")
@@ -168,7 +169,7 @@ class Pool:
         )
 
     def _give(self, process: Process) -> None:
-        with self._changed:
+        with self._lock:
             self._busy.discard(process)
             back = not process.killed and process in self._processes.values()
             if back and not self._closing:
@@ -183,7 +184,7 @@ class Pool:
             if process is not None:
                 process.watch()
                 self._over(index, process)
-            with self._changed:
+            with self._lock:
                 due = self._standings[index].due or 0.0
                 while not self._closing:
                     left = due - self._clock()
@@ -193,7 +194,7 @@ class Pool:
 
     def _started(self, index: int) -> Process | None:
         """Return a worker that serves, None where that fails."""
-        with self._changed:
+        with self._lock:
             if self._closing:
                 return None
             self._standings[index] = started(self._standings[index], self._clock())
@@ -203,7 +204,7 @@ class Pool:
             self._died(index)
             self._fail(StageError(f"its worker process cannot be started: {error}"))
             return None
-        with self._changed:
+        with self._lock:
             self._processes[index] = process
             closing = self._closing
         try:
@@ -216,7 +217,7 @@ class Pool:
             self._over(index, process)
             self._fail(error)
             return None
-        with self._changed:
+        with self._lock:
             rehearsed = list(self._rehearsed)
             if rehearsed:
                 self._warming.add(process)
@@ -240,14 +241,14 @@ class Pool:
             said = ascii(f"{type(error).__name__}: {error}")
             _LOG.error("stage `%s`: its run at loading fails now: %s", self._program.stage, said)
         finally:
-            with self._changed:
+            with self._lock:
                 self._warming.discard(process)
                 self._busy.discard(process)
             self._serve(index, process)
 
     def _serve(self, index: int, process: Process) -> None:
         """Let a worker be asked, unless it has ended."""
-        with self._changed:
+        with self._lock:
             here = self._processes.get(index) is process
             if not here or process.killed or process.ended.is_set():
                 self._changed.notify_all()
@@ -262,12 +263,12 @@ class Pool:
             process.finish()
 
     def _died(self, index: int, answers: int = 0) -> None:
-        with self._changed:
+        with self._lock:
             self._standings[index] = died(self._standings[index], self._clock(), answers)
             self._changed.notify_all()
 
     def _fail(self, error: StageError | StageGone) -> None:
-        with self._changed:
+        with self._lock:
             if not self._closing:
                 _LOG.error("stage `%s`: %s", self._program.stage, ascii(error.message))
             # without its traceback, which holds what has been given back
@@ -278,7 +279,7 @@ class Pool:
     def _over(self, index: int, process: Process) -> None:
         """Take out a worker that has ended, once nobody is asking it."""
         self._died(index, process.answers)
-        with self._changed:
+        with self._lock:
             if process in self._free:
                 self._free.remove(process)
             if not self._closing:

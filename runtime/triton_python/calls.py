@@ -22,7 +22,8 @@ from ..protocols.results import WireTensor, result_tensors
 from ..request import Code, Fault, InSequence, Request, Response
 from ..streams import Stream
 from .pump import Pump
-from .worker.triton_python_backend_utils.link import Answered, Places, pack
+from .worker.triton_python_backend_utils.contents import Places, pack
+from .worker.triton_python_backend_utils.link import Answered
 
 Header = dict[str, Any]  # Any: JSON
 _ELEMENTS: Final = 1 << 24  # of texts in one input
@@ -140,23 +141,26 @@ class Calls:
         request = self._request(model, asks, header, content)
         if not header["decoupled"]:
             runs = header["waits"] and asks.patient
-            future = self._submit(request, version, runs=runs)
-            future.add_done_callback(partial(_answered, asks, call, model))
+            found = self._run(request, version) if runs else self._nested.submit(request, version)
+            if isinstance(found, Response):
+                asks.answer(call, *_outputs(model, found.outputs))
+            else:
+                found.add_done_callback(partial(_answered, asks, call, model))
             return
         reader = _Reader(asks, model, request.outputs, self._pump)
         self._streams[asks, call] = reader
         reader.begin(self._nested, request, version, streams=streams)
         asks.answer(call, {"stream": call})
 
-    def _submit(self, request: Request, version: str, *, runs: bool) -> "Future[Response]":
-        """Ask; `runs` says that this thread need hear nothing until the answer is there, and so had
-        better run the request, but once at a time: models that ask each other would nest deep."""
+    def _run(self, request: Request, version: str) -> "Response | Future[Response]":
+        """Ask from a thread that need hear nothing until the answer is there, which runs requests
+        but once at a time: models that ask each other would nest deep."""
         here = threading.get_ident()
-        if not runs or here in self._running:
+        if here in self._running:
             return self._nested.submit(request, version)
         self._running.add(here)
         try:
-            return self._nested.submit(request, version, runs=True)
+            return self._nested.run(request, version)
         finally:
             self._running.discard(here)
 

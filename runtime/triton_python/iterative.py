@@ -14,7 +14,7 @@ from ...stdlib.op import Array
 from ..request import InSequence
 from .asked import Asked
 from .config import Config
-from .worker.triton_python_backend_utils.link import DTYPES
+from .worker.triton_python_backend_utils.contents import DTYPES
 
 _VALUES: Final = (
     ("fp32_false_true", "FP32"),

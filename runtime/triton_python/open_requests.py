@@ -11,8 +11,7 @@ from ..request import Code
 from ..stage import StageError, StageGone
 from .asked import CODES, Answer, Asked, Run
 from .worker.triton_python_backend_utils.batches import Group
-from .worker.triton_python_backend_utils.link import Malformed
-
+from .worker.triton_python_backend_utils.contents import Malformed
 
 _NONE: Final[Mapping[int, Any]] = MappingProxyType({})
 _NO: Final[frozenset[int]] = frozenset()
@@ -51,10 +50,12 @@ class OpenRequests:
             if run is None or run.first != first:
                 raise Malformed("a batch that was not asked for")
         if more is None:
-            return self._end_all(run, groups)
+            self._end_all(run, groups)
+            return
         if "error" in more:
             text = f"Failed to process the request(s) for model '{model}', message: "
-            return self.fail(run, StageError(text + more["error"], detail=more["trace"]))
+            self.fail(run, StageError(text + more["error"], detail=more["trace"]))
+            return
         others = {int(at): told and error_of(*told) for at, told in more.get("others", {}).items()}
         answer = Answer(
             groups,

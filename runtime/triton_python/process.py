@@ -23,7 +23,8 @@ from .calls import Calls
 from .open_requests import OpenRequests, error_of
 from .program import ModelProgram
 from .worker.triton_python_backend_utils.batches import Reading, Writing, execution, read_header
-from .worker.triton_python_backend_utils.link import Answered, Link, Malformed, Places
+from .worker.triton_python_backend_utils.contents import Malformed, Places
+from .worker.triton_python_backend_utils.link import Answered, Link
 
 _LOG: Final = logging.getLogger(__name__)
 _END: Final = 0.5  # seconds in which a killed process has ended
@@ -53,7 +54,7 @@ class ModelProcess(Process):
         self._lock = threading.Lock()
         self._open = OpenRequests()
         self._over = threading.Event()
-        """Whether a run that this thread waits for is over, where another has ended it."""
+        """Whether what is open is over, as the process is."""
         self._loading: Header | None = None
         self._lost: Exception | None = None
 
@@ -107,7 +108,6 @@ class ModelProcess(Process):
                 return None
             run = Run(run.contexts, run.groups, run.sequences)
         chunks: list[Any] = []  # Any: bytes of tensors
-        self._over.clear()
         first = self._open.begin(run)
         for index, one in run.asked.items():
             one.responses.attend(partial(self._make_room, first + index))
@@ -134,6 +134,9 @@ class ModelProcess(Process):
                 self._drain()
         if not run.over:
             self._over.wait()  # the thread that keeps the process says how that has ended
+            if not run.over:  # it had said so before this run was open
+                self._open.drop(run)
+                raise NotAsked
         self.answers += 1
         return None
 

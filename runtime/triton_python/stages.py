@@ -27,7 +27,7 @@ from .asked import Asked, Given, Outputs, Run
 from .bound import Bound
 from .iterative import Iterations
 from .worker.triton_python_backend_utils.batches import Group, Layout
-from .worker.triton_python_backend_utils.link import DTYPES
+from .worker.triton_python_backend_utils.contents import DTYPES
 
 _LOG: Final = logging.getLogger(__name__)
 AGAIN: Final = 1 << 20

@@ -12,11 +12,11 @@ from headrace.runtime.triton_python.worker.triton_python_backend_utils.batches i
     Reading,
     Writing,
 )
+from headrace.runtime.triton_python.worker.triton_python_backend_utils.contents import Malformed
 from headrace.runtime.triton_python.worker.triton_python_backend_utils.grouping import (
     Stacking,
     requests_of,
 )
-from headrace.runtime.triton_python.worker.triton_python_backend_utils.link import Malformed
 
 TEXTS = np.array([[b"a"], [b"\xff"]], object)
 RESPONSES: list[dict[str, Any]] = [

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.runtime.triton_python.worker.triton_python_backend_utils.link import (
+from headrace.runtime.triton_python.worker.triton_python_backend_utils.contents import (
     DTYPES,
-    INLINE,
-    Link,
     Malformed,
     Places,
-    Responded,
     deserialized,
     pack,
     serialized,
+)
+from headrace.runtime.triton_python.worker.triton_python_backend_utils.link import (
+    INLINE,
+    Link,
+    Responded,
 )
 
 
@@ -107,3 +109,35 @@ def test_an_end_within_a_message_is_an_end(ends: Any) -> None:
     ends[1].receive()
     with pytest.raises(EOFError):
         ends[1].receive()
+
+
+def test_what_is_said_again_comes_with_its_own_number_and_values(ends: Any) -> None:
+    for number in range(3, 6):
+        chunks: list[Any] = []
+        given = np.arange(number, number + 4, dtype=np.int32)
+        told = Responded("response", 0, "", pack([("x", "INT32", given)], chunks))
+        ends[0].send(told, chunks, number)
+        header, content, found = ends[1].receive()
+        assert (header["do"], header["final"], found) == ("response", 0, number)
+        [(_, _, array)] = header["tensors"].arrays(content)
+        assert np.array_equal(array, given)
+
+
+def test_what_is_said_again_is_held_against_what_is_there(ends: Any) -> None:
+    told = Responded("response", 0, "", (("x", "INT32", (4,), 16),))
+    for content in (bytes(16), bytes(4)):
+        ends[0].send(told, [content], 1)
+    header, content, _ = ends[1].receive()
+    assert len(header["tensors"].arrays(content)) == 1
+    again, content, _ = ends[1].receive()
+    assert again is header
+    with pytest.raises(Malformed):
+        again["tensors"].arrays(content[:4])
+
+
+def test_any_number_of_different_headers_may_be_said(ends: Any) -> None:
+    for turn in range(2):
+        for size in range(1500):
+            ends[0].send(Responded("response", turn, "", (("x", "INT8", (size,), size),)), (), 1)
+            header, _, _ = ends[1].receive()
+            assert (header["final"], header["tensors"].end) == (turn, size)

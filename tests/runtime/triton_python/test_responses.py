@@ -23,6 +23,7 @@ from headrace.runtime.triton_python.worker.triton_python_backend_utils.batches i
     Reading,
     Writing,
 )
+from headrace.runtime.triton_python.worker.triton_python_backend_utils.contents import Malformed
 from headrace.runtime.triton_python.worker.triton_python_backend_utils.engine import (
     Engine as WorkerEngine,
 )
@@ -30,7 +31,6 @@ from headrace.runtime.triton_python.worker.triton_python_backend_utils.link impo
     ROOM,
     ROOM_BYTES,
     Link,
-    Malformed,
 )
 from tests.triton.comparing import ask
 from tests.triton.test_run import following

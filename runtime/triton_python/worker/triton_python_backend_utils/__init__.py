@@ -1,9 +1,9 @@
 """What model.py files import: Triton's Python backend, as headrace has it.
 
 In order of control flow: `serve` loads a model and gives it what the `engine` asks; a `link`
-carries messages, those of `batches` of requests as the stacks that `grouping` makes of them. A
-model is given `messages` with `tensor`s, learns from `config` what it is, and has the server's
-`services`.
+carries messages with tensors among their `contents`, those of `batches` of requests as the stacks
+that `grouping` makes of them. A model is given `messages` with `tensor`s, learns from `config` what
+it is, and has the server's `services`.
 """
 
 from .config import (

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .link import DTYPES, RANK, Malformed, Place, array_in, content_of, padded
+from .contents import DTYPES, RANK, Malformed, Place, array_in, content_of, padded
 
 _MOST = 1024  # layouts, and forms of messages, that are remembered
 _LONG = 1024  # bytes of what is said of groups, from which on it is not remembered

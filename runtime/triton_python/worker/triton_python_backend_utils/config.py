@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from . import link
+from . import contents
 from .tensor import TYPES, Tensor
 
 TRITON_STRING_TO_NUMPY = {
     "TYPE_BOOL": bool,
-    **{f"TYPE_{name}": dtype.type for name, dtype in link.DTYPES.items() if name[0] in "UIF"},
+    **{f"TYPE_{name}": dtype.type for name, dtype in contents.DTYPES.items() if name[0] in "UIF"},
     "TYPE_STRING": np.object_,
 }
 _NUMPY: dict[int, Any] = {
-    TYPES[name]: dtype.type for name, dtype in link.DTYPES.items() if name != "BF16"
+    TYPES[name]: dtype.type for name, dtype in contents.DTYPES.items() if name != "BF16"
 }
 _NUMPY[TYPES["BYTES"]] = np.object_
 _TRITON: dict[Any, int] = {numpy: number for number, numpy in _NUMPY.items()}
@@ -28,12 +28,12 @@ def serialize_byte_tensor(input_tensor: Any) -> Any:
     values = np.asarray(input_tensor)
     if not values.size:
         return ()
-    return link.serialized(values) if values.dtype.kind in "OS" else None
+    return contents.serialized(values) if values.dtype.kind in "OS" else None
 
 
 def deserialize_bytes_tensor(encoded_tensor: Any) -> Any:
     """Return the texts of their serialized form, in one axis."""
-    return link.deserialized(encoded_tensor)
+    return contents.deserialized(encoded_tensor)
 
 
 def _named(tensors: Any, name: str) -> Tensor | None:

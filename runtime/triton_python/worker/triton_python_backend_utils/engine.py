@@ -8,6 +8,7 @@ its requests itself.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
 from collections import deque
@@ -15,7 +16,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .link import ROOM, ROOM_BYTES, Ask, Link, Places, Responded, padded
+from .contents import Places, padded
+from .link import ROOM, ROOM_BYTES, Ask, Link, Responded
 from .tensor import Tensor, TritonModelException
 
 _ONE = (1).to_bytes(8, "little")
@@ -28,10 +30,11 @@ class Engine:
         self._link, self._late = link, late
         self._sending = threading.Lock()
         self._asked = True
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # entered as such, which no function of Python's does
+        self._changed = threading.Condition(self._lock)
         self._reading, self._waiting = False, 0
         self._gone: Exception | None = None
-        self._calls = 0
+        self._calls = itertools.count(1)
         self._answers: dict[int, Any] = {}
         self._orders: deque[tuple[Any, Any]] = deque()
         self.rooms: dict[int, Room] = {}
@@ -71,7 +74,7 @@ class Engine:
         self, header: dict[str, Any] | Ask, chunks: Sequence[Any] = ()
     ) -> tuple[dict[str, Any], list[Tensor]]:
         """Ask, and return the answer and its tensors."""
-        call = self._call()
+        call = next(self._calls)
         self.send(header, chunks, call)
         self._wait(partial(self._answers.__contains__, call))
         return self._answers.pop(call)
@@ -80,8 +83,8 @@ class Engine:
         self, header: Ask, chunks: list[Any], loop: asyncio.AbstractEventLoop
     ) -> asyncio.Future[tuple[dict[str, Any], list[Tensor]]]:
         """Ask, and return a future of an event loop."""
-        call, future = self._call(), loop.create_future()
-        with self._changed:
+        call, future = next(self._calls), loop.create_future()
+        with self._lock:
             self._futures[call] = future
             if self._listener is None:
                 self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -93,22 +96,17 @@ class Engine:
         self, number: int, header: dict[str, Any] | Responded, chunks: Sequence[Any]
     ) -> None:
         """Send a response to a request that may have many, once there is room for it."""
-        with self._changed:
+        with self._lock:
             room = self.rooms.setdefault(number, Room())
         self._wait(room.is_there)
-        with self._changed:
+        with self._lock:
             room.sizes.append(sum(padded(len(one)) for one in chunks))
         self.send(header, chunks, number)
 
     def forget(self, number: int) -> None:
         """Note that a request has had its last response."""
-        with self._changed:
+        with self._lock:
             self.rooms.pop(number, None)
-
-    def _call(self) -> int:
-        with self._changed:
-            self._calls += 1
-            return self._calls
 
     def _listen(self) -> None:
         try:
@@ -118,7 +116,7 @@ class Engine:
 
     def _wait(self, done: Callable[[], object]) -> None:
         """Read until there is what `done` asks for, or let another read."""
-        with self._changed:
+        with self._lock:
             while not done():
                 if self._gone is not None:
                     raise EOFError("the engine has gone") from self._gone
@@ -128,14 +126,14 @@ class Engine:
                     self._waiting -= 1
                     continue
                 self._reading = True
-                self._changed.release()
+                self._lock.release()
                 try:
                     message = self._link.receive()
                 except Exception as error:  # whoever waits is to hear of it
-                    self._changed.acquire()
+                    self._lock.acquire()
                     self._gone = error
                 else:
-                    self._changed.acquire()
+                    self._lock.acquire()
                     self._take(*message)
                 self._reading = False
                 if self._waiting:

@@ -26,7 +26,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+from .contents import ALIGN, Malformed, Places, padded
+
+if TYPE_CHECKING:
+    from .contents import Tensors
 
 INLINE = 1 << 16
 LIMIT = 1 << 33  # bytes of one message
@@ -40,35 +43,12 @@ _HEAD = struct.Struct("<4sHHIxxxxQQ")
 _VERSION = 3
 _JSON, _AWAY = 1, 2  # what kind a message is: its header is JSON; its bytes are in memory
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-_ALIGN = 64
-RANK = 64  # sizes of a tensor at most
-_PADDING = [bytes(-size % _ALIGN) for size in range(_ALIGN)]
+_PADDING = [bytes(-size % ALIGN) for size in range(ALIGN)]
 _READ = 1 << 17
 _KEPT = 8  # descriptors that came and are not taken yet
 _MOST = 1024  # headers that are remembered
 _LONG = 1024  # bytes of a header, from which on it is not remembered
 _RIGHTS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
-
-DTYPES: dict[str, np.dtype[Any]] = {
-    "BOOL": np.dtype("?"),
-    "UINT8": np.dtype("u1"),
-    "UINT16": np.dtype("<u2"),
-    "UINT32": np.dtype("<u4"),
-    "UINT64": np.dtype("<u8"),
-    "INT8": np.dtype("i1"),
-    "INT16": np.dtype("<i2"),
-    "INT32": np.dtype("<i4"),
-    "INT64": np.dtype("<i8"),
-    "FP16": np.dtype("<f2"),
-    "FP32": np.dtype("<f4"),
-    "FP64": np.dtype("<f8"),
-    "BF16": np.dtype("<u2"),  # NumPy has none: its bits
-}
-"""The names of types as Triton's have them; BYTES beside them has no NumPy type of its own."""
-
-
-class Malformed(Exception):
-    """The other side does not keep to the protocol."""
 
 
 class Link:
@@ -98,7 +78,7 @@ class Link:
         parts, size = [b"", header], 0
         for one in chunks:
             length = len(one)
-            parts += (one, _PADDING[length % _ALIGN])
+            parts += (one, _PADDING[length % ALIGN])
             size += padded(length)
         if size > LIMIT or len(header) > _HEADER:
             raise ValueError(f"{size} bytes are more than one message may have, {LIMIT}")
@@ -215,11 +195,6 @@ class Link:
         return got
 
 
-def padded(size: int) -> int:
-    """Return where the tensor behind one of so many bytes begins."""
-    return -(-size // _ALIGN) * _ALIGN
-
-
 def _memory(chunks: Sequence[Any], size: int) -> int:
     descriptor = os.memfd_create("headrace", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -242,16 +217,6 @@ def _mapped(descriptor: int, size: int) -> mmap.mmap:
     if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
         raise Malformed("memory that is not sealed")
     return mmap.mmap(descriptor, size)
-
-
-def pack(tensors: Any, chunks: list[Any]) -> Tensors:
-    """Return what a message says of tensors (name, type, array); their bytes join `chunks`."""
-    told = []
-    for name, datatype, values in tensors:
-        content = content_of(datatype, values)
-        chunks.append(content)
-        told.append((name, datatype, values.shape, len(content)))
-    return tuple(told)
 
 
 class Ask(NamedTuple):
@@ -287,20 +252,8 @@ class Answered(NamedTuple):
 
 
 if TYPE_CHECKING:  # an interpreter of a model may be older than these are
-    Tensors = tuple[tuple[str, str, tuple[int, ...], int], ...]
-    """What a message says of its tensors: name, type, sizes and bytes of each, in their order."""
-
     Saying = Ask | Responded | Answered
     """A header that is mostly said again."""
-
-
-def content_of(datatype: str, values: Any) -> Any:
-    """Return the bytes of a tensor."""
-    if datatype == "BYTES":
-        return serialized(values)
-    if values.flags.c_contiguous and values.size:
-        return memoryview(values).cast("B")
-    return values.tobytes()
 
 
 def _read(header: bytes) -> dict[str, Any]:
@@ -313,92 +266,3 @@ def _read(header: bytes) -> dict[str, Any]:
     if "tensors" in told:
         told["tensors"] = Places.of(told["tensors"])
     return told
-
-
-class Place(NamedTuple):
-    """Where a tensor lies among the bytes of a message, and of what NumPy type (None: texts) and
-    sizes it is, with so many `elements`."""
-
-    start: int
-    size: int
-    dtype: Any
-    shape: tuple[int, ...]
-    elements: int
-
-
-class Places(NamedTuple):
-    """Names, types and places of the tensors of one message, and where the last of them ends."""
-
-    named: list[tuple[str, str, Place]]
-    end: int
-
-    @staticmethod
-    def of(told: Any) -> Places:
-        """Return the places of what `pack` has told; raises Malformed."""
-        named: list[tuple[str, str, Place]] = []
-        end = 0
-        try:
-            for name, datatype, shape, size in told:
-                if type(name) is not str or type(size) is not int or size < 0:
-                    raise Malformed(f"{size} bytes of {name!r} are no tensor")
-                dtype, count = None if datatype == "BYTES" else DTYPES[datatype], 1
-                for one in shape:
-                    if type(one) is not int or one < 0:
-                        raise Malformed(f"{shape} is no shape")
-                    count *= one
-                if len(shape) > RANK or (dtype is not None and count * dtype.itemsize != size):
-                    raise Malformed(f"{size} bytes for {datatype} {shape}")
-                start = padded(end)
-                end = start + size
-                named.append((name, datatype, Place(start, size, dtype, tuple(shape), count)))
-        except (TypeError, ValueError, KeyError) as error:
-            raise Malformed(f"what is said of a tensor is wrong: {error}") from None
-        return Places(named, end)
-
-    def arrays(self, content: Any) -> list[tuple[str, str, Any]]:
-        """Return names, types and values of tensors; raises Malformed."""
-        if self.end > len(content):
-            raise Malformed(f"{self.end - len(content)} bytes of tensors are not there")
-        try:
-            return [
-                (name, datatype, array_in(content, *place)) for name, datatype, place in self.named
-            ]
-        except (ValueError, OverflowError) as error:
-            raise Malformed(f"what is said of a tensor is wrong: {error}") from None
-
-
-def array_in(
-    content: Any, start: int, size: int, dtype: Any, shape: tuple[int, ...], count: int
-) -> Any:
-    """Return the tensor of a place that is there; raises Malformed where its texts are not."""
-    if dtype is None:
-        texts = deserialized(memoryview(content)[start : start + size])
-        if len(texts) != count:
-            raise Malformed(f"{len(texts)} texts for {list(shape)}")
-        return texts.reshape(shape)
-    if not size:
-        return np.empty(shape, dtype)
-    return np.frombuffer(content, dtype, count, start).reshape(shape)
-
-
-def serialized(values: Any) -> bytes:
-    """Return texts as Triton has them: each behind its length, of four bytes."""
-    parts = []
-    for one in values.ravel().tolist():
-        text = one if isinstance(one, bytes) else str(one).encode()
-        parts += (len(text).to_bytes(4, "little"), text)
-    return b"".join(parts)
-
-
-def deserialized(content: Any) -> Any:
-    """Return the texts of their serialized form, in one axis; raises Malformed."""
-    found, at, end = [], 0, len(content)
-    while at < end:
-        length = int.from_bytes(content[at : at + 4], "little")
-        at += 4 + length
-        if at > end:
-            raise Malformed("a text reaches beyond the end")
-        found.append(bytes(content[at - length : at]))
-    values = np.empty(len(found), object)
-    values[:] = found
-    return values

@@ -8,8 +8,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from .contents import pack
 from .engine import WORKER
-from .link import Ask, Responded, pack
+from .link import Ask, Responded
 from .tensor import Tensor, TritonModelException
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1

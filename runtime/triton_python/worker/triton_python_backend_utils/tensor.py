@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .link import DTYPES
+from .contents import DTYPES
 
 TYPES = {
     "BOOL": 1,
