@@ -37,12 +37,12 @@ samples (`given_rows`) or `stand_ins`. `metrics` adds up what threads count in `
 `observe` writes down what happens to single requests. `record` is what an embedded call returns.
 
 Front ends. `repository` loads plans, lets versions come and go, and has what they have in common
-`shared`; `server` (`server_config`, `fronts`, `tls`) serves it as a `service`, `access` decides who
-may what, and `extras` are labels and memory that is shared (`regions`): `http` (`http_protocol`,
-`http_short`, `http_answer`, `http_door`, `http_body` with `compression` and `uploads`,
-`http_encode`, `http_stream` in `http_parts` and `http_generate`, `http_routes` with the `page`,
-`http_status`) and `grpc` speak `protocols`, `awaiting` waits for futures, `exposition` shows
-metrics.
+`shared`; `server` (`server_config`, `fronts` on `ports`, `tls`; `signals` end it) serves it as a
+`service`, which asks its `siblings` in other processes, `access` decides who may what, and `extras`
+are labels and memory that is shared (`regions`): `http` (`http_protocol`, `http_short`,
+`http_answer`, `http_door`, `http_body` with `compression` and `uploads`, `http_encode`,
+`http_stream` in `http_parts` and `http_generate`, `http_routes` with the `page`, `http_status`) and
+`grpc` speak `protocols`, `awaiting` waits for futures, `exposition` shows metrics.
 """
 
 if __name__ == "runtime":

@@ -2,11 +2,10 @@
 
 import asyncio
 from concurrent.futures import Future
+from typing import Any
 
-from .request import Response
 
-
-async def wait_until_done(future: Future[Response]) -> None:
+async def wait_until_done(future: Future[Any]) -> None:  # Any: of whatever
     """Return when the future is done, whatever came of it; cancelling this cancels the future."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()

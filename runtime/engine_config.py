@@ -15,7 +15,8 @@ from .nested import Nested
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """`workers` threads run what is submitted (None: one a core); `intra_op_threads` are those of
-    one model run (None: the cores divided, `division.py`). `queue_size` bounds the requests of
+    one model run (None: the cores divided, `division.py`). So many `processes` serve together, and
+    share the cores in equal parts. `queue_size` bounds the requests of
     one pipeline that wait to start, where its schedule says nothing; `sequences` how many of one
     pipeline are kept at once; `bytes_in_flight` the inputs of all requests that were submitted, or
     came over the wire, and have no answer yet. With `predict` those that cannot be in time are
@@ -37,10 +38,13 @@ class EngineConfig:
     devices: tuple[Device, ...] = ()
     nested: Nested | None = None
     engines: Path | None = None
+    processes: int = 1
 
     def worker_threads(self) -> int:
         """Return the number of workers."""
-        return self.workers if self.workers is not None else len(os.sched_getaffinity(0))
+        if self.workers is not None:
+            return self.workers
+        return max(1, len(os.sched_getaffinity(0)) // self.processes)
 
     def intake(self) -> Intake:
         """Return how much is taken in."""
@@ -55,4 +59,5 @@ class EngineConfig:
             warm=True,
             devices=self.devices,
             engines=self.engines,
+            processes=self.processes,
         )

@@ -1,11 +1,12 @@
-"""Prometheus metrics: a repository's counts, under the names that dashboards know and our own.
+"""Prometheus metrics: what was counted, under the names that dashboards know and our own.
 
-A collector reads a snapshot when it is scraped; nothing is counted twice and nothing is kept.
+It is read when it is scraped; nothing is counted twice and nothing is kept.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import asdict
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -21,12 +22,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from .awaiting import wait_until_done
 from .custom_metrics import rendered
 from .metrics import FIRST_RESPONSE_SECONDS, PipelineCounts, StageCounts
+from .repository.figures import Figures
 from .repository.model_counts import ModelCounts
-from .repository.repository import Repository
 from .repository.shadow import ShadowCounts
 from .request import Code
+from .service import Service
 
 _MODEL = ("model", "version")
 _STAGE = ("app", "stage")
@@ -44,35 +47,37 @@ _NV_TOTAL = re.compile(rb"^((?:# (?:HELP|TYPE) )?nv_\w+?)_total\b", re.MULTILINE
 _BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-class RepositoryCollector(Collector):
-    """Yields the metrics of a repository, which go on when a version is loaded anew."""
+class FiguresCollector(Collector):
+    """Yields the metrics of a server, which go on when a version is loaded anew."""
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
 
     def collect(self) -> Iterator[Metric]:
-        totals = self._repository.totals()
+        totals = self._figures.totals
         yield from _models(totals.models)
         yield from _pipelines(totals.pipelines)
         yield from _stages(totals.stages)
-        yield from _shadows(self._repository.shadow_counts())
+        yield from _shadows(self._figures.shadows)
 
 
-def expose(collector: Collector) -> bytes:
-    """Return the collector's metrics in Prometheus' text format."""
+def expose(figures: Figures) -> bytes:
+    """Return figures in Prometheus' text format."""
     registry = CollectorRegistry()
-    registry.register(collector)
+    registry.register(FiguresCollector(figures))
     # The library ends every counter in `_total`; the names that dashboards ask for do not.
-    return _NV_TOTAL.sub(rb"\1", generate_latest(registry))
+    return _NV_TOTAL.sub(rb"\1", generate_latest(registry)) + rendered(figures.families)
 
 
-def metrics_app(repository: Repository) -> Starlette:
+def metrics_app(service: Service) -> Starlette:
     """Return the application of the metrics port."""
-    collector = RepositoryCollector(repository)
 
     async def metrics(_: Request) -> Response:
-        own = rendered(repository.nested.metrics.families())
-        return Response(expose(collector) + own, media_type=CONTENT_TYPE_LATEST)
+        figures = service.figures()
+        if isinstance(figures, Future):
+            await wait_until_done(figures)
+            figures = figures.result()
+        return Response(expose(figures), media_type=CONTENT_TYPE_LATEST)
 
     return Starlette(routes=[Route("/metrics", metrics)])
 

@@ -31,6 +31,7 @@ from .http_answer import Inference
 from .http_door import Door
 from .http_protocol import limited
 from .page.files import page_routes
+from .ports import address, bound, listening
 from .protocols.limits import CallerLimits
 from .protocols.operations import all_operations
 from .rounds import Rounds
@@ -38,7 +39,6 @@ from .server_config import Carrier, ServerConfig
 from .service import Service
 from .tls import server_context
 
-_BACKLOG = 1024
 _LAST_ANSWERS = 5.0
 """Seconds that answers have to leave when nothing is under way any more: a caller that does not
 read holds up the end no longer."""
@@ -71,7 +71,7 @@ class Fronts:
         front = HttpFront(service, operations, page)
         self._http = Door(front, config.host, config.hosts)
         self._inference = self._http.opening(front)
-        self._metrics = Door(metrics_app(service.repository), config.host, config.hosts)
+        self._metrics = Door(metrics_app(service), config.host, config.hosts)
         started: Future[Addresses] = Future()
         self._loop = uvloop.new_event_loop()
         self._stop = asyncio.Event()
@@ -106,6 +106,7 @@ class Fronts:
         carrier = choose_carrier(config)
         tls = None if config.tls is None else server_context(config.tls)
         servers: list[uvicorn.Server] = []
+        shared = config.process is not None
         async with AsyncExitStack() as opened:
 
             async def open_http(
@@ -117,9 +118,9 @@ class Fronts:
                 if port is None:
                     return None
                 servers.append(_uvicorn(app, config.callers, tls, inference))
-                listening = opened.enter_context(_listen(config.host, port, config.callers))
-                await opened.enter_async_context(_running(servers[-1], listening))
-                return _address(config.host, listening.getsockname()[1])
+                own = listening(config.host, port, config.callers, shared=shared)
+                await opened.enter_async_context(_running(servers[-1], opened.enter_context(own)))
+                return address(config.host, own.getsockname()[1])
 
             # Closed in reverse order, gRPC last: it waits until its last answers have left.
             grpc = None
@@ -142,6 +143,9 @@ def choose_carrier(config: ServerConfig) -> Carrier:
         return Carrier.GRPCIO
     if config.tls is not None:
         raise ValueError(f"{Carrier.NATIVE.value} has no TLS; take {Carrier.GRPCIO.value}")
+    if config.process is not None:
+        # `settling.py` asks at its own port what it has sent, and could not tell who answers
+        raise ValueError(f"{Carrier.NATIVE.value} shares no port; take {Carrier.GRPCIO.value}")
     return Carrier.NATIVE
 
 
@@ -167,8 +171,8 @@ def _uvicorn(
 
 
 @asynccontextmanager
-async def _running(server: uvicorn.Server, listening: socket.socket) -> AsyncGenerator[None, None]:
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
+async def _running(server: uvicorn.Server, own: socket.socket) -> AsyncGenerator[None, None]:
+    serving = asyncio.create_task(server.serve(sockets=[own]))
     try:
         yield
     finally:
@@ -176,28 +180,6 @@ async def _running(server: uvicorn.Server, listening: socket.socket) -> AsyncGen
         await serving
         for connection in tuple(server.server_state.connections):  # their time is over
             connection.transport.abort()
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; raises OSError with the port in its text."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        reason = (error.strerror or str(error)).partition(" (while")[0]  # the rest is said already
-        raise OSError(error.errno, f"port {port}: {reason}") from error
-
-
-def _listen(host: str, port: int, callers: CallerLimits) -> socket.socket:
-    listening = _bound(host, port)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # of the connections, too: for those that do not read
-        timeout = ceil(callers.patience * 2000)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
-    return listening
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @asynccontextmanager
@@ -208,11 +190,12 @@ async def _grpc(
     left: Callable[[], float],
     rounds: Rounds,
 ) -> AsyncGenerator[str, None]:
-    _bound(config.host, config.grpc_port or 0).close()  # grpcio says why it cannot to stderr alone
-    address = _address(config.host, config.grpc_port or 0)
+    if config.process is None:  # grpcio says why it cannot to stderr alone
+        bound(config.host, config.grpc_port or 0).close()  # a shared one would get connections
+    asked = address(config.host, config.grpc_port or 0)
     if carrier is Carrier.GRPCIO:
-        async with _aio(address, methods, config, left) as port:
-            yield _address(config.host, port)
+        async with _aio(asked, methods, config, left) as port:
+            yield address(config.host, port)
         return
     from .grpc.native import NativeCarrier  # installed only where there are wheels for it
     from .grpc.settling import settle
@@ -223,9 +206,9 @@ async def _grpc(
         await behind.start()
         with ExitStack() as opened:
             try:
-                native = NativeCarrier(address, methods, fallback, config, rounds)
+                native = NativeCarrier(asked, methods, fallback, config, rounds)
                 opened.callback(native.close)  # last: the answers of streams go through it
-                yield _address(config.host, native.port)
+                yield address(config.host, native.port)
             finally:
                 await behind.stop(left())
             await settle(config.host, native.port, config.grpc_io_threads, left())
@@ -233,9 +216,9 @@ async def _grpc(
 
 @asynccontextmanager
 async def _aio(
-    address: str, methods: Methods, config: ServerConfig, left: Callable[[], float]
+    asked: str, methods: Methods, config: ServerConfig, left: Callable[[], float]
 ) -> AsyncGenerator[int, None]:
-    server = AioCarrier(address, methods, config)
+    server = AioCarrier(asked, methods, config)
     await server.start()
     try:
         yield server.port

@@ -39,7 +39,7 @@ class LoadConfig:
     `tensorrt` gives what runs on a GPU to TensorRT, by way of ONNX Runtime; `engines` is the folder
     in which engines are kept; with `warm` stages are warmed up as their
     schedule says. `devices` are open already; they are used instead of others of their names.
-    `nested` is what stages may ask of the server."""
+    `nested` is what stages may ask of the server. So many `processes` share the cores."""
 
     workers: int = 1
     threads: int | None = 1
@@ -48,6 +48,7 @@ class LoadConfig:
     devices: tuple[Device, ...] = ()
     nested: Nested | None = None
     engines: Path | None = None
+    processes: int = 1
 
 
 class Stages:
@@ -76,7 +77,9 @@ class Stages:
             budgets=budgets_of(plan),
             engines=config.engines,
         )
-        self.shares = divide(plan.segments, len(cores), config.workers, config.threads)
+        self.shares = divide(
+            plan.segments, max(1, len(cores) // config.processes), config.workers, config.threads
+        )
         self.all: list[Stage] = []
         self._transfers: dict[str, Stage] = {}
         self.chains: dict[str, list[ChainStage]] = {}

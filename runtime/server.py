@@ -8,12 +8,11 @@ stop: readiness is withdrawn ─▶ what is in flight ends ─▶ the fronts clo
 """
 
 import re
-import signal
-import socket
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
-from types import FrameType, TracebackType
+from socket import socket
+from types import TracebackType
 
 from .access import Access, check_exposure
 from .engine import Engine
@@ -23,13 +22,18 @@ from .regions import Regions
 from .repository.repository import Repository
 from .server_config import ServerConfig
 from .service import Service
+from .siblings import Siblings
+from .signals import until_told_to_stop
 
 
 class Server:
     """Serves until `stop`. What is served is drained then, and stays the caller's to close."""
 
-    def __init__(self, service: Service, fronts: Fronts, grace: float) -> None:
+    def __init__(
+        self, service: Service, fronts: Fronts, grace: float, siblings: Siblings | None = None
+    ) -> None:
         self._service, self._fronts, self._grace = service, fronts, grace
+        self._siblings = siblings
         self._stopped = False
 
     @property
@@ -48,27 +52,14 @@ class Server:
     ) -> None:
         self.stop()
 
-    def wait(self) -> None:
-        """Return when SIGTERM or SIGINT comes. For the main thread; `stop` then drains.
+    def wait(self, other: socket | None = None) -> None:
+        """Return when SIGTERM or SIGINT comes, or something from the `other`. For the
+        main thread; `stop` then drains.
 
         The handlers that were there before are back then: where they are those of the system, a
         second signal ends the process at once.
         """
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        before = {
-            number: signal.signal(number, _ignore) for number in (signal.SIGTERM, signal.SIGINT)
-        }
-        # The byte comes even when the signal does before `recv`: a flag and a wait would race.
-        other = signal.set_wakeup_fd(theirs.fileno())
-        try:
-            ours.recv(1)
-        finally:
-            signal.set_wakeup_fd(other)
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            ours.close()
-            theirs.close()
+        until_told_to_stop(other)
 
     def stop(self) -> bool:
         """Withdraw readiness, let what is in flight end, close the ports.
@@ -84,11 +75,9 @@ class Server:
         self._fronts.close(max(0.0, until - time.monotonic()))
         if self._service.regions is not None:
             self._service.regions.close()
+        if self._siblings is not None:
+            self._siblings.close()
         return ended
-
-
-def _ignore(_: int, __: FrameType | None) -> None:
-    """Be a handler, so that Python writes the signal to the wake-up socket."""
 
 
 def serve(
@@ -106,12 +95,20 @@ def serve(
     shared = config.regions is not None and config.policy.serves(Access.MEMORY)
     regions = Regions(config.regions) if shared and config.regions is not None else None
     forwarded = _either(config.forwarded, None if observer is None else observer.headers)
+    siblings = None if config.process is None else Siblings(config.process, repository)
     service = Service(
-        repository, config.limits, config.policy, regions, config.labels, forwarded, observer
+        *(repository, config.limits, config.policy, regions, config.labels, forwarded, observer),
+        siblings,
     )
+    service.set_ready(True)  # first: on ports that are shared there are callers at once
     fronts = Fronts(service, config, version("headrace"))
-    service.set_ready(True)
-    return Server(service, fronts, config.grace)
+    if siblings is not None:
+        siblings.answer(lambda name, number: _is_ready(service, name, number))
+    return Server(service, fronts, config.grace, siblings)
+
+
+def _is_ready(service: Service, name: str, number: str) -> bool:
+    return service.model_ready(name, number) if name else service.ready
 
 
 def _either(

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
 from .access import DEFAULT, Policy
 from .extras import Labels
@@ -22,6 +23,24 @@ class Carrier(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Process:
+    """One of `count` processes that serve together, by its number from 0 (`siblings.py`). `folder`
+    is theirs alone, and open to nobody else."""
+
+    folder: Path
+    number: int
+    count: int
+
+    def socket(self, number: int) -> Path:
+        """Where a process answers the others."""
+        return self.folder / f"{number}.socket"
+
+    def counts(self, number: int) -> Path:
+        """Where a process keeps what it has counted."""
+        return self.folder / f"{number}.counts"
+
+
+@dataclass(frozen=True, slots=True)
 class ServerConfig:
     """Port 0 takes any free one, None serves nothing there.
 
@@ -33,7 +52,8 @@ class ServerConfig:
     request. `callers` caps what callers make it wait for and keep. `labels` are the names of
     classes, by model and output. `name` is what the server says
     that it is called. With `page` there is one at `/`. `hosts` are names that callers may reach it
-    by, besides addresses (`http_door.py`).
+    by, besides addresses (`http_door.py`). A `process` of several shares its ports with the others:
+    they are free ones no more, but known.
     """
 
     host: str = "127.0.0.1"
@@ -54,3 +74,4 @@ class ServerConfig:
     name: str = SERVER_NAME
     page: bool = True
     hosts: frozenset[str] = frozenset()
+    process: Process | None = None

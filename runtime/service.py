@@ -23,10 +23,12 @@ from .protocols.limits import Limits
 from .protocols.models import Model, unknown_model
 from .protocols.names import shown
 from .regions import Regions
+from .repository.figures import Figures, Loaded, figures_of
 from .repository.repository import Repository
 from .repository.route import Route, Served
 from .request import Code, EngineClosed, Fault, Remarked, Request, Response
 from .rounds import Rounds
+from .siblings import Siblings
 from .streams import Stream
 from .uploads import Uploads
 
@@ -46,11 +48,12 @@ class Service:
         labels: Labels = MappingProxyType({}),
         forwarded: "re.Pattern[str] | None" = None,
         observer: Observer | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
         """`regions` is memory that is shared with clients, None where it is not. Headers whose
         lower-case names match `forwarded` are parameters of a request. An `observer` records some
-        of them."""
-        self.observer = observer
+        of them. `siblings` are the other processes of this server."""
+        self.observer, self._siblings = observer, siblings
         self.now = repository.now
         """Returns the time on the engines' clock, which deadlines are told on."""
         self.rounds = Rounds()
@@ -109,6 +112,24 @@ class Service:
         model = self.find(name, version)
         live = self.repository.routes[name].versions.get(model.version)
         return self._open and live is not None and not live.engine.unready
+
+    def ready_everywhere(self, name: str = "", version: str = "") -> "bool | Future[bool]":
+        """As `ready`, or with a name `model_ready`, of all processes of this server."""
+        own = self.model_ready(name, version) if name else self.ready
+        return own if self._siblings is None or not own else self._siblings.ready(name, version)
+
+    def figures(self) -> "Figures | Future[Figures]":
+        """Return what all processes of this server have counted."""
+        if self._siblings is not None:
+            return self._siblings.figures()
+        return figures_of(self.repository)
+
+    def loaded(self, served: Served) -> "Loaded | Future[Loaded]":
+        """Return what all processes of this server have counted of a version."""
+        model, engine = served.model, served.engine
+        if self._siblings is not None:
+            return self._siblings.loaded(self.repository.app_of(model.name), model.version)
+        return Loaded(self.now() - engine.age, engine.metrics)
 
     def find(self, name: str, version: str = "") -> Model:
         """Return the model that requests to a version look like; Fault NOT_FOUND when there is

@@ -25,6 +25,7 @@ from .call import (
     Pending,
     Responses,
     StreamMethod,
+    Watched,
     WatchMethod,
 )
 from .status import Status
@@ -53,7 +54,7 @@ class AioCarrier:
             options=[
                 ("grpc.max_receive_message_length", config.limits.body),
                 ("grpc.max_send_message_length", -1),
-                ("grpc.so_reuseport", 0),
+                ("grpc.so_reuseport", int(config.process is not None)),
                 ("grpc.max_concurrent_streams", callers.streams),
                 ("grpc.max_metadata_size", callers.metadata),
                 ("grpc.absolute_max_metadata_size", callers.metadata),
@@ -250,7 +251,7 @@ def _watch(method: WatchMethod, ending: asyncio.Event) -> Any:  # Any: as grpcio
             told = None
             while not ending.is_set():
                 changed.clear()
-                if (now := watched.read()) != told:
+                if (now := await _read(watched)) != told:
                     told = now
                     await context.write(told)
                 waiting = asyncio.create_task(changed.wait())
@@ -258,13 +259,18 @@ def _watch(method: WatchMethod, ending: asyncio.Event) -> Any:  # Any: as grpcio
                     (waiting, ended), timeout=_LOOK_AGAIN, return_when=asyncio.FIRST_COMPLETED
                 )
                 waiting.cancel()
-            if (now := watched.read()) != told:
+            if (now := await _read(watched)) != told:
                 await context.write(now)
         finally:
             end()
             ended.cancel()
 
     return call
+
+
+async def _read(watched: Watched) -> bytes:
+    now = watched.read()
+    return now if isinstance(now, bytes) else await _finished(now)
 
 
 def _cancel_all(answers: "asyncio.Queue[bytes | Pending | _Opened | None]") -> None:

@@ -74,7 +74,7 @@ class Watched(NamedTuple):
     """What is told now, and again whenever it is another. `watch` takes what tells, from any
     thread, that it may be, and returns what ends that."""
 
-    read: Callable[[], bytes]
+    read: Callable[[], bytes | Pending]
     watch: Callable[[Callable[[], object]], Callable[[], object]]
 
 

@@ -1,11 +1,13 @@
 """The standard health service: whether the server takes requests, for probes, which are open."""
 
+from concurrent.futures import Future
+
 from ..protocols.messages import message
 from ..request import Code, Fault
 from ..service import Service
-from .answering import answering, parse
-from .call import Methods, Watched
+from .call import Headers, Methods, Pending, Watched, call_error
 from .methods import SERVICE
+from .parsing import parse
 
 _PACKAGE = "grpc.health.v1"
 HEALTH = f"{_PACKAGE}.Health"
@@ -19,22 +21,33 @@ def health_methods(service: Service) -> Methods:
     request = message("HealthCheckRequest", _PACKAGE)
     response = message("HealthCheckResponse", _PACKAGE)
 
-    def status() -> int:
-        return response.SERVING if service.ready else response.NOT_SERVING
+    def said(status: int) -> bytes:
+        return response(status=status).SerializeToString()
 
-    def check(name: str) -> int:
-        if name not in ("", SERVICE):
-            raise Fault(Code.NOT_FOUND, "there is no such service")
+    def serving(ready: bool) -> bytes:
+        return said(response.SERVING if ready else response.NOT_SERVING)
+
+    def status() -> bytes | Pending:
+        ready = service.ready_everywhere()
+        if isinstance(ready, Future):
+
+            def finish(done: "Future[bool]") -> bytes:
+                return serving(done.result())
+
+            return Pending(ready, finish)
+        return serving(ready)
+
+    def is_known(payload: bytes) -> bool:
+        return parse(request, payload).service in ("", SERVICE)
+
+    def check(payload: bytes, _: float | None, __: Headers) -> bytes | Pending:
+        if not is_known(payload):
+            raise call_error(Fault(Code.NOT_FOUND, "there is no such service"))
         return status()
 
     def watch(payload: bytes) -> Watched:
-        known = parse(request, payload).service in ("", SERVICE)
+        if is_known(payload):
+            return Watched(status, service.watch)
+        return Watched(lambda: said(response.SERVICE_UNKNOWN), service.watch)
 
-        def read() -> bytes:
-            now = status() if known else response.SERVICE_UNKNOWN
-            return response(status=now).SerializeToString()
-
-        return Watched(read, service.watch)
-
-    method = answering(request, lambda asked: response(status=check(asked.service)))
-    return Methods({f"/{HEALTH}/Check": method}, {}, {f"/{HEALTH}/Watch": watch})
+    return Methods({f"/{HEALTH}/Check": check}, {}, {f"/{HEALTH}/Watch": watch})

@@ -27,7 +27,6 @@ from ..protocols.protobuf_writer import encode_response
 from ..request import Request, RequestError, Response
 from ..service import Service, explain
 from ..streams import Stream
-from .answering import parse
 from .call import (
     CallError,
     Headers,
@@ -38,6 +37,7 @@ from .call import (
     StreamMethod,
     call_error,
 )
+from .parsing import parse
 from .status import Status
 
 SERVICE = "inference.GRPCInferenceService"

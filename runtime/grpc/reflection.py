@@ -8,8 +8,8 @@ from google.protobuf.descriptor import FileDescriptor
 from ..access import Access, Policy
 from ..protocols.messages import file_named, file_with, message
 from ..request import Fault
-from .answering import parse
 from .call import Headers, Methods
+from .parsing import parse
 from .status import STATUS, Status
 
 _PACKAGE = "grpc.reflection.v1"

@@ -8,7 +8,7 @@ those whose message differs from their JSON.
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from google.protobuf import json_format
 
@@ -25,6 +25,20 @@ class Later(NamedTuple):
 
     future: Future[Any]  # Any: `finish` knows
     finish: Callable[[Future[Any]], Any]  # Any: JSON
+
+
+Found = TypeVar("Found")
+
+
+def told(found: "Found | Future[Found]", tell: Callable[[Found], Any]) -> Any:  # Any: JSON
+    """Answer with what `tell` makes of what was found, or is going to be."""
+    if isinstance(found, Future):
+
+        def finish(done: "Future[Found]") -> Any:  # Any: JSON
+            return tell(done.result())
+
+        return Later(found, finish)
+    return tell(found)
 
 
 Answer: TypeAlias = Callable[[Service, Arguments, Caller], Any]  # Any: JSON, or Later

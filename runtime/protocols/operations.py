@@ -4,6 +4,7 @@ Both front ends make their methods and routes of this table, and ask the policy 
 kind: what is not in it is not served.
 """
 
+from concurrent.futures import Future
 from typing import Any
 
 from ..access import Access, Caller
@@ -11,7 +12,7 @@ from ..service import Service
 from .ext import extensions, operations
 from .metadata import SERVER_NAME, model_metadata, server_metadata
 from .openapi import openapi
-from .operation import Arguments, Operation, of_model, text
+from .operation import Arguments, Operation, of_model, text, told
 
 
 def all_operations(version: str, name: str = SERVER_NAME) -> tuple[Operation, ...]:
@@ -36,16 +37,14 @@ def all_operations(version: str, name: str = SERVER_NAME) -> tuple[Operation, ..
             Access.PROBE,
             "Whether the server takes requests, and all that it serves can answer them",
             (("GET", "/v2/health/ready"),),
-            lambda service, _, __: {"ready": service.ready},
+            lambda service, _, __: _ready(service.ready_everywhere()),
         ),
         Operation(
             "ModelReady",
             Access.PROBE,
             "Whether a model answers requests",
             of_model("GET", "/ready"),
-            lambda service, asked, _: {
-                "ready": service.model_ready(text(asked, "name"), text(asked, "version"))
-            },
+            _model_ready,
         ),
         Operation(
             "ServerMetadata",
@@ -67,6 +66,15 @@ def all_operations(version: str, name: str = SERVER_NAME) -> tuple[Operation, ..
         Operation("", Access.READ, "This document", (("GET", "/v2/openapi.json"),), document),
     )
     return table
+
+
+def _ready(ready: "bool | Future[bool]") -> Any:  # Any: JSON
+    return told(ready, lambda found: {"ready": found})
+
+
+def _model_ready(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
+    model = service.find(text(asked, "name"), text(asked, "version"))
+    return _ready(service.ready_everywhere(model.name, model.version))
 
 
 def _model_metadata(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON

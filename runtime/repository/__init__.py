@@ -5,6 +5,7 @@
 where a request goes, `routes` makes routes of what is live; `shadow` shows a version copies.
 `repository` loads and swaps, `drains` lets go, `heap` gives their memory back, `counts` keeps what
 closed engines have counted, `model_counts` for which models and `attribution` whose that is;
-`nested` is what stages may ask of it. `folder` finds plans on disk, `watch` sees them change, and
-`keeper` keeps a repository as they are; `brought` are plans that callers bring.
+`figures` adds them to those of other processes; `nested` is what stages may ask of it. `folder`
+finds plans on disk, `watch` sees them change, and `keeper` keeps a repository as they are;
+`brought` are plans that callers bring.
 """

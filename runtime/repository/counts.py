@@ -8,8 +8,9 @@ from ..metrics import PipelineCounts, Snapshot, StageCounts
 from ..protocols.models import ModelKey
 from .attribution import Attribution
 from .model_counts import ModelCounts, models
+from .shadow import ShadowCounts
 
-Counts = TypeVar("Counts", PipelineCounts, StageCounts, ModelCounts)
+Counts = TypeVar("Counts", PipelineCounts, StageCounts, ModelCounts, ShadowCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,18 @@ def closed(snapshot: Snapshot) -> Snapshot:
     return Snapshot(rest, stages)
 
 
+def merged(
+    one: Mapping[ModelKey, Counts], other: Mapping[ModelKey, Counts]
+) -> dict[ModelKey, Counts]:
+    """Add up counts of what is in both, and keep those of what is in one."""
+    found = dict(one)
+    for key, counts in other.items():
+        _add(found, key, counts)
+    return found
+
+
 def added(one: Counts, other: Counts) -> Counts:
-    """Add up counts of one thing: numbers, and numbers by key."""
+    """Add up counts of one thing: numbers, and numbers by key; the latest times are pooled."""
     changed: dict[str, object] = {}
     for each in fields(one):
         ours: object = getattr(one, each.name)
@@ -79,6 +90,11 @@ def added(one: Counts, other: Counts) -> Counts:
         elif isinstance(ours, dict):
             changed[each.name] = _merged(
                 cast("Mapping[object, float]", ours), cast("Mapping[object, float]", theirs)
+            )
+        elif isinstance(ours, tuple):
+            changed[each.name] = (
+                *cast("tuple[float, ...]", ours),
+                *cast("tuple[float, ...]", theirs),
             )
     return replace(one, **changed)
 

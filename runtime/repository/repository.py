@@ -94,6 +94,17 @@ class Repository:
             versions = [*self._live(), *self._drains.versions]
         return tuple(version.engine for version in versions)
 
+    @property
+    def live(self) -> tuple[Version, ...]:
+        """The versions that are served."""
+        with self._lock:
+            return tuple(self._live())
+
+    def chosen(self, app: str, numbers: Set[int]) -> frozenset[int]:
+        """Return which of an app's versions its policy serves."""
+        with self._lock:
+            return self._app(app).chosen(set(numbers))
+
     def now(self) -> float:
         """Return the time on the engines' clock, which deadlines are told on."""
         return self._config.clock()

@@ -12,7 +12,8 @@ import pytest
 import headrace
 from headrace.compiler.plan import Plan
 from headrace.runtime.engine import Engine, EngineConfig
-from headrace.runtime.exposition import RepositoryCollector, expose
+from headrace.runtime.exposition import expose
+from headrace.runtime.repository.figures import figures_of
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.request import Code, Fault, Request, RequestError
 from headrace.runtime.simulate import Simulation
@@ -316,7 +317,7 @@ def test_what_fell_back_is_counted_and_shown(tmp_path: Path) -> None:
     engine.call(Request("each", {"xs": np.array([1, -2, -3], np.float32)}))
     repository = Repository(engine.config)
     repository.adopt("p", engine)
-    text = expose(RepositoryCollector(repository)).decode()
+    text = expose(figures_of(repository)).decode()
     engine.close()
     assert (
         'headrace_try_fallbacks_total{model="each",reason="failed",try="p.pipe:7:13",version="1"} '

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 
-from headrace.runtime.exposition import RepositoryCollector, expose
+from headrace.runtime.exposition import expose
+from headrace.runtime.repository.figures import figures_of
 from headrace.triton.serving import Options
 from headrace.triton.translate.schedule import Serving
 from tests.runtime.wire.conftest import eventually
@@ -234,7 +235,7 @@ def test_metrics_say_the_same(folder: Path) -> None:
     with following(folder, options) as (follower, http, _):
         infer(f"http://{http}", "both", 2.0, 3.0)
         infer(f"http://{http}", "both", 2.0, 3.0)
-        page = expose(RepositoryCollector(follower.repository)).decode()
+        page = expose(figures_of(follower.repository)).decode()
     for model, success, count, executions in (
         ("both", 2, 4, 2),
         ("plain", 2, 4, 2),

@@ -6,6 +6,7 @@ this moment says so: rows that wait, requests under way, the times of the latest
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ....compiler.pictures.plan_scene import plan_scene
@@ -13,11 +14,12 @@ from ....compiler.pictures.scene import Card, Frame, Item, Look, Scene
 from ....compiler.plan_walk import copies_of, segments_of
 from ...access import Access, Caller
 from ...metrics import PipelineCounts, StageCounts
+from ...repository.figures import Loaded
 from ...repository.route import Served
 from ...repository.state import State
 from ...service import Service
 from ..models import Model, unknown_model
-from ..operation import Arguments, Operation, of_model, text
+from ..operation import Arguments, Operation, of_model, text, told
 
 NAMES = ("headrace_plan", "headrace_stages")
 
@@ -32,11 +34,15 @@ def _plan(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
 
 def _figures(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
     served = _served(service, asked)
-    model, counted = served.model, served.engine.metrics
+    return told(service.loaded(served), partial(_told, service, served.model))
+
+
+def _told(service: Service, model: Model, loaded: Loaded) -> Any:  # Any: JSON
+    counted = loaded.snapshot
     pipeline = counted.pipeline(model.name)
     names = _stages_of(model)
     return _identity(service, model) | {
-        "seconds": round(served.engine.age, 3),
+        "seconds": round(service.now() - loaded.since, 3),
         "requests": _requests(pipeline),
         "stages": [
             _stage(name, [one for one in counted.stages if one.name == name], pipeline)

@@ -9,17 +9,21 @@ from typing import Any
 
 from ...access import Access, Caller
 from ...metrics import PipelineCounts
+from ...repository.counts import Totals
 from ...repository.model_counts import ModelCounts
 from ...service import Service
 from ..models import unknown_model
-from ..operation import Arguments, Operation, of_model, text
+from ..operation import Arguments, Operation, of_model, text, told
 
 NAMES = ("statistics",)
 
 
 def _statistics(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
     name, version = text(asked, "name"), text(asked, "version")
-    totals = service.repository.totals()
+    return told(service.figures(), lambda figures: _told(service, name, version, figures.totals))
+
+
+def _told(service: Service, name: str, version: str, totals: Totals) -> Any:  # Any: JSON
     served = {
         (model, number) for model in service.repository.routes for number in service.versions(model)
     }

@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from headrace.compiler import compile_source
 from headrace.dsl.read import read_source
 from headrace.runtime.engine import Engine, EngineConfig
-from headrace.runtime.exposition import RepositoryCollector, expose
+from headrace.runtime.exposition import expose
+from headrace.runtime.repository.figures import figures_of
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.request import Request
 from headrace.runtime.server import Server
@@ -90,7 +91,7 @@ def test_stages_of_one_name_are_one_series(tmp_path: Path) -> None:
         engine.call(Request("a", {"x": np.ones(2, np.float32)}))
         engine.call(Request("b", {"x": np.ones(2, np.float32)}))
         engine.close()
-    page = expose(RepositoryCollector(repository)).decode()
+    page = expose(figures_of(repository)).decode()
     series = [line.rpartition(" ")[0] for line in page.splitlines() if "stage=" in line]
     assert len(series) == len(set(series))
     assert 'headrace_stage_rows_total{app="ops",stage="math.add"} 6.0' in page
@@ -109,7 +110,7 @@ def test_rows_that_a_cache_has_kept_are_counted_by_model_and_stage(tmp_path: Pat
     repository.adopt("kept", engine, 1)
     for value in (1, 1, 2, 1):
         engine.call(Request("p", {"x": np.full(2, value, np.float32)}))
-    page = expose(RepositoryCollector(repository)).decode()
+    page = expose(figures_of(repository)).decode()
     assert 'nv_cache_num_hits_per_model{model="p",version="1"} 2.0' in page
     assert 'nv_cache_num_misses_per_model{model="p",version="1"} 2.0' in page
     assert 'headrace_stage_cache_hits_total{app="kept",stage="twice"} 2.0' in page
