@@ -52,7 +52,7 @@ class Running:
 
     def hears(self, start: str) -> str:
         """Return the next line that begins so."""
-        while not (line := self.said.get(timeout=20)).startswith(start):
+        while not (line := self.said.get(timeout=60)).startswith(start):
             assert self.process.poll() is None, line
         return line
 

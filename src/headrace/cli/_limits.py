@@ -125,7 +125,7 @@ def as_json(config: "ServerConfig", engine: "EngineConfig", arguments: Namespace
     told["command"] = {
         name: _told(value)
         for name, value in vars(arguments).items()
-        if name not in {"limit", "print_config", "run", "command"} and _is_plain(value)
+        if name not in {"limit", "print_config", "words", "place", "parent"} and _is_plain(value)
     }
     return json.dumps(told, indent=2, sort_keys=True)
 

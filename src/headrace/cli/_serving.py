@@ -3,12 +3,13 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from errno import EADDRINUSE
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..dsl.diagnostic import CompileError, Refusal
 from . import _files
-from .command import UsageError
+from .command import RunFailure, UsageError
 from .console import Console
 
 if TYPE_CHECKING:
@@ -93,6 +94,21 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NAME@VERSION=SHARE",
         help="show a version copies of that part; its answers are compared and dropped",
     )
+
+
+def nothing_in(targets: Sequence[str]) -> UsageError:
+    """Return what is wrong where there is no plan."""
+    return UsageError(
+        f"there is no plan in `{'`, `'.join(targets)}`",
+        "in a folder lie NAME.plan, NAME.pipe or NAME/VERSION/model.plan",
+    )
+
+
+def not_served(host: str, error: OSError) -> RunFailure:
+    """Return what is wrong where a port cannot be had."""
+    cure = "`--http-port`, `--grpc-port` and `--metrics-port` take others, 0 a free one"
+    help = cure if error.errno == EADDRINUSE else None
+    return RunFailure(f"cannot serve on {host}: {error.strerror or error}", help)
 
 
 def is_folder(target: str) -> bool:

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from keyword import iskeyword
+from types import MappingProxyType
 from typing import Final, NoReturn
 
 from ..dsl.diagnostic import CompileError, Refusal
@@ -33,11 +34,15 @@ EXTRAS: Final[Mapping[str, str]] = {
 """The extra of pyproject.toml that brings a module."""
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
-    console = Console.standard()
+def main(
+    words: Sequence[str] | None = None,
+    console: Console | None = None,
+    given: Mapping[str, object] = MappingProxyType({}),
+) -> int:
+    """Run one command and return its exit code; `given` is what words cannot say."""
+    console = console or Console.standard()
     try:
-        status = _run(sys.argv[1:] if words is None else words, console)
+        status = _run(sys.argv[1:] if words is None else words, console, given)
         console.flush()
         return status
     except UsageError as error:
@@ -93,7 +98,7 @@ def conclude(error: Exception, console: Console) -> Exit:
     return Exit.FAILED
 
 
-def _run(words: Sequence[str], console: Console) -> int:
+def _run(words: Sequence[str], console: Console, given: Mapping[str, object]) -> int:
     first = words[0] if words else "--help"
     if first in ("-h", "--help"):
         console.print(_help())
@@ -112,6 +117,7 @@ def _run(words: Sequence[str], console: Console) -> int:
         allow_abbrev=False,
     )
     command.arguments(parser)
+    parser.set_defaults(words=tuple(words), **given)
     return command.run(parser.parse_intermixed_args(list(words[1:])), console)
 
 

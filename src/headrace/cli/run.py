@@ -4,25 +4,26 @@ import os
 import signal
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from errno import EADDRINUSE
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import _engines, _files, _limits, _observing, _permissions, _serving, _triton
-from .command import Command, Exit, RunFailure, UsageError
+from . import (
+    _engines,
+    _limits,
+    _loading,
+    _observing,
+    _permissions,
+    _processes,
+    _serving,
+    _triton,
+)
+from .command import Command, Exit, UsageError
 from .console import Console
 
 if TYPE_CHECKING:
-    from ..compiler.plan import Plan
     from ..runtime.engine import EngineConfig
     from ..runtime.fronts import Addresses
-    from ..runtime.repository.keeper import Apps, Keeper
-    from ..runtime.repository.policy import Policy
     from ..runtime.repository.repository import Repository
-    from ..runtime.repository.state import LoadFailed
-    from ..runtime.repository.version import Candidate
     from ..runtime.server_config import ServerConfig
 
 
@@ -36,7 +37,7 @@ def _port(text: str) -> int | None:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise ArgumentTypeError(f"`{text}` is no number of threads")
+        raise ArgumentTypeError(f"`{text}` is no number from 1")
     return int(text)
 
 
@@ -78,6 +79,14 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--schedule", metavar="NAME", help="the schedule that holds, of a source")
     parser.add_argument("--workers", type=_count, metavar="N", help="default: one a core")
     parser.add_argument(
+        "--processes",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="serve from so many processes on the same ports, which share the cores; default: 1",
+    )
+    parser.set_defaults(place=None, parent=None)
+    parser.add_argument(
         "--tensorrt", action="store_true", help="let TensorRT run what the plan puts on a GPU"
     )
     _engines.add_argument(parser, "keep engines of TensorRT there, to build them once")
@@ -97,16 +106,24 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     _observing.say_in_lines(arguments, console)
     _triton.adopt(arguments, console)
     _check(arguments)
+    place: _processes.Place | None = arguments.place
+    if place is not None:
+        place.adopt(arguments)
     explicit, watch = arguments.control == "explicit", _watches(arguments)
-    find = _finder(arguments, console)
+    find = _loading.finder(arguments, console)
     from ..runtime.repository.heap import bound_heaps
     from ..runtime.repository.state import State
     from ..runtime.server import serve
 
     config, settings = _config(arguments), _settings(arguments)
+    _processes.check(arguments, config.policy)
     if arguments.print_config:
         console.print(_limits.as_json(config, settings, arguments))
         return Exit.GOOD
+    if place is not None:
+        config = place.adopted(config)
+    elif arguments.processes > 1:
+        return _processes.serve(arguments, config, settings, console)
     _raise_open_files()
     bound_heaps()
     start = time.perf_counter()
@@ -115,49 +132,47 @@ def _run(arguments: Namespace, console: Console) -> Exit:
         observer = _observing.observer(arguments)
         if observer is not None:
             opened.callback(observer.close)
-        repository, keeper = _repository(arguments, settings, find)
+        repository, keeper = _loading.repository_of(arguments, settings, find)
         opened.callback(repository.close)
         if not explicit:
-            _load(keeper, _serving.named(arguments.targets), console, arguments)
+            _loading.load(keeper, _serving.named(arguments.targets), console, arguments)
             if not repository.routes and not watch:
-                raise UsageError(
-                    f"there is no plan in `{'`, `'.join(arguments.targets)}`",
-                    "in a folder lie NAME.plan, NAME.pipe or NAME/VERSION/model.plan",
-                )
+                raise _serving.nothing_in(arguments.targets)
         if not (explicit or watch):
             _serving.check_parts(find(), arguments)
             _permissions.check_labels(config, repository)
         for name in find() if "*" in arguments.load else arguments.load:
-            _load_named(repository, name)
+            _loading.load_named(repository, name)
         try:
             server = serve(repository, config, observer)
         except OSError as error:
-            reason = error.strerror or error
-            cure = "`--http-port`, `--grpc-port` and `--metrics-port` take others, 0 a free one"
-            help = cure if error.errno == EADDRINUSE else None
-            raise RunFailure(f"cannot serve on {arguments.host}: {reason}", help) from error
+            raise _serving.not_served(arguments.host, error) from error
         if watch:
             from ..runtime.repository.watch import Watch
 
-            opened.callback(
-                Watch(_serving.watched(arguments.targets), lambda _: _renew(keeper, console)).close
-            )
+            folders = _serving.watched(arguments.targets)
+            opened.callback(Watch(folders, lambda _: _loading.renew(keeper, console)).close)
         with server:
             seconds = time.perf_counter() - start
-            console.print(f"{' '.join(arguments.targets)} ready in {seconds:.1f} s")
+            if place is None:
+                console.print(f"{' '.join(arguments.targets)} ready in {seconds:.1f} s")
             _tell(repository, config, server.addresses, console)
             if explicit and not repository.routes:
                 console.print("nothing is loaded until a caller asks: `--load NAME` loads at once")
-            server.wait()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
-            console.say("draining: what is in flight ends, nothing new is taken")
+            server.wait(_processes.serving(arguments, console))
+            if place is None:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+                console.say(_processes.DRAINING)
             ended = server.stop()
+        if not ended and place is not None:
+            os._exit(Exit.FAILED)  # as below; the parent tells of it
         if not ended:
             _end(f"some requests took longer than {arguments.grace:g} s", Exit.FAILED, console)
         if any(entry.state is State.LOADING for entry in repository.index()):
             _end("a load that was under way is given up", Exit.GOOD, console)
-    console.say("stopped")
+    if place is None:
+        console.say("stopped")
     return Exit.GOOD
 
 
@@ -200,123 +215,12 @@ def _settings(arguments: Namespace) -> "EngineConfig":
     from ..runtime.engine import EngineConfig
 
     settings = EngineConfig(
-        workers=arguments.workers, tensorrt=arguments.tensorrt, engines=_engines.folder(arguments)
+        workers=arguments.workers,
+        processes=arguments.processes,
+        tensorrt=arguments.tensorrt,
+        engines=_engines.folder(arguments),
     )
     return _limits.with_limits(settings, arguments)
-
-
-def _repository(
-    arguments: Namespace,
-    settings: "EngineConfig",
-    find: "Callable[[], Apps]",
-) -> "tuple[Repository, Keeper]":
-    from ..runtime.repository.keeper import Keeper
-    from ..runtime.repository.policy import All
-    from ..runtime.repository.repository import Repository
-
-    policies: dict[str, Policy] = dict(arguments.versions)
-    if arguments.model_repository:
-        policies = {"": All()}
-
-    def found(app: str) -> "Mapping[int, Candidate]":
-        return keeper.candidates(app)
-
-    repository = Repository(
-        settings,
-        policies=policies,
-        find=found,
-        configure=_triton.configure(arguments, find) if arguments.model_repository else None,
-        takes_files=arguments.allow_load_files,
-        takes_code=arguments.allow_load_code,
-        strict=bool(arguments.model_repository) and arguments.strict_readiness,
-    )
-    shares: dict[str, dict[int, float]] = {}
-    for canary in arguments.canary:
-        shares.setdefault(canary.app, {})[canary.version] = canary.share
-    try:
-        for app, given in shares.items():
-            repository.weights(app, given)
-        for shadow in arguments.shadow:
-            repository.shadow(shadow.app, shadow.version, shadow.share)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    keeper = Keeper(repository, find)
-    return repository, keeper
-
-
-def _finder(arguments: Namespace, console: Console) -> "Callable[[], Apps]":
-    """Return what looks which apps there are, and how each is read."""
-    if arguments.model_repository:
-        return _triton.finder(arguments, console)
-    find = _serving.finder(arguments.targets)
-    alone = not any(_serving.is_folder(one) for one in arguments.targets)
-
-    def read(path: Path) -> "Plan":
-        schedule = arguments.schedule if path.suffix == _files.SOURCE or alone else None
-        return _files.plan_of(str(path), schedule, console)
-
-    def apps() -> "Apps":
-        from ..runtime.repository.folder import candidates
-
-        return {app: candidates(versions, read) for app, versions in find().items()}
-
-    return apps
-
-
-def _load(keeper: "Keeper", named: frozenset[str], console: Console, arguments: Namespace) -> None:
-    """Load what is there at the start; raises what keeps any of it from being loaded."""
-    failures: list[LoadFailed] = []
-
-    def tell(app: str, failure: "LoadFailed | None") -> None:
-        if failure is not None and (app in named or not _serving.is_part(failure.cause)):
-            failures.append(failure)
-
-    with console.progress("load") as progress:
-        keeper.renew(tell, progress)
-    ends = not arguments.model_repository or arguments.exit_on_error
-    for failure in failures[:-1] if ends else failures:
-        _serving.show(failure.cause, console)
-    if failures and ends:
-        _refuse(failures[-1])
-
-
-def _load_named(repository: "Repository", name: str) -> None:
-    from ..runtime.repository.state import LoadFailed, Unknown
-
-    try:
-        repository.load(name)
-    except LoadFailed as failure:
-        _refuse(failure)
-    except Unknown as error:
-        raise UsageError(str(error)) from None
-
-
-def _refuse(failure: "LoadFailed") -> NoReturn:
-    from ..runtime.protocols.forms import NoForm
-
-    cause = failure.cause
-    if isinstance(cause, NoForm):
-        raise RunFailure(f"this cannot be served: {cause}", "call it from Python") from cause
-    if isinstance(cause, ValueError):
-        raise RunFailure(str(cause)) from cause
-    raise cause
-
-
-def _renew(keeper: "Keeper", console: Console) -> None:
-    """Load what has changed, and say what came of it."""
-
-    def tell(app: str, failure: "LoadFailed | None") -> None:
-        if failure is None:
-            console.say(f"`{app}` has changed and is served anew")
-        elif not _serving.is_part(failure.cause):
-            _serving.show(failure.cause, console)
-            state = "is served as before" if failure.stays else "is not served"
-            console.say(f"`{app}` {state}")
-
-    try:
-        keeper.renew(tell)
-    except (UsageError, OSError) as error:  # of a folder that changes while it is looked at
-        _serving.show(error, console)
 
 
 def _config(arguments: Namespace) -> "ServerConfig":
