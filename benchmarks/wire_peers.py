@@ -40,12 +40,22 @@ def native(folder: Path) -> Generator[Server, None, None]:
         yield replace(server, name=NATIVE, http=None)
 
 
+TWO = "headrace, 2 processes"
+
+
+@contextmanager
+def two(folder: Path) -> Generator[Server, None, None]:
+    """Serve with ours from two processes."""
+    with ours(folder, "--processes", "2") as server:
+        yield replace(server, name=TWO)
+
+
 @contextmanager
 def ours(folder: Path, *flags: str) -> Generator[Server, None, None]:
     """Serve with `headrace run`, its default flags but for free ports."""
     command = [sys.executable, "-m", "headrace.cli", "run", folder / "wire.pipe"]
     command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *flags]
-    with started(command, folder / f"headrace{len(flags)}.log") as process:
+    with started(command, folder / f"headrace{''.join(flags)}.log") as process:
         http = told_by(process, r"http://(127\.0\.0\.1:\d+)")
         grpc = told_by(process, r"grpc://(127\.0\.0\.1:\d+)")
         yield Server("headrace", version("headrace"), process.pid, http, grpc)
