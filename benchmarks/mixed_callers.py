@@ -5,13 +5,11 @@ turns; what is answered under load must be one of these, whole. Callers wait, gi
 may be too short, or go away; what may come of each is said here, and all else is wrong.
 """
 
-import math
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -22,7 +20,6 @@ from headrace.runtime.request import Code, Fault, InSequence, Request
 from headrace.runtime.service import Service
 
 PATIENCE = 60.0  # seconds after which an answer counts as lost
-EARLY = 40.0  # seconds
 
 Outputs: TypeAlias = Mapping[str, Any]  # Any: items of any kind
 Answer: TypeAlias = "Outputs | Code"
@@ -116,8 +113,14 @@ class Caller:
             levels = self._random.choice((0, 1, 2, 3))
             self._one(asked, asked.requests[0]._replace(priority=levels), asked.answers[0])
 
+    def wait(self) -> None:
+        """Ask each question once, and wait for the answers."""
+        for asked in self._questions:
+            self._came(asked, asked.requests[0], asked.answers[0], set(asked.may_fail), None)
+
     def _one(self, asked: Question, request: Request, answers: Sequence[Answer]) -> bool:
-        """Ask, and return whether there was an answer, or none that should have been."""
+        """Ask in one of the ways, and return whether there was an answer, or none that should
+        have been."""
         draw, allowed, patience = self._random.random(), set(asked.may_fail), None
         if draw < 0.1:
             limit = self._random.choice((0.0, 0.002, 0.02, 0.2))
@@ -125,6 +128,16 @@ class Caller:
             allowed |= {Code.DEADLINE, Code.OVERLOADED}
         elif draw < 0.2:
             patience = self._random.choice((0.0, 0.001, 0.01, 0.1))
+        return self._came(asked, request, answers, allowed, patience)
+
+    def _came(
+        self,
+        asked: Question,
+        request: Request,
+        answers: Sequence[Answer],
+        allowed: set[Code],
+        patience: float | None,
+    ) -> bool:
         try:
             outputs = self._outcome(request, patience)
         except CancelledError:
@@ -217,24 +230,28 @@ def _same(one: Any, other: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """So many callers, which rest for up to `rest` seconds between two questions; `early` more of
-    them are there at first."""
+    """So many callers, which rest for up to `rest` seconds between two questions."""
 
     questions: Sequence[Question]
     count: int
     rest: float = 0.1
-    early: int = 0
+
+
+def crowd(service: Service, questions: Sequence[Question], record: Record) -> None:
+    """Ask all questions at one time, and wait for the answers."""
+    callers = [Caller(service, [one], record, 0) for one in questions]
+    with ThreadPoolExecutor(len(callers)) as pool:
+        list(pool.map(Caller.wait, callers))  # raises what one of them has
 
 
 def run(
     service: Service, callers: Sequence[Callers], record: Record, stop: threading.Event
 ) -> list[threading.Thread]:
-    """Let them ask until `stop` is set, those that are there at first for `EARLY` seconds."""
-    start = time.monotonic()
+    """Let them ask until `stop` is set."""
 
-    def go(caller: Caller, rest: float, draw: random.Random, limit: float) -> None:
+    def go(caller: Caller, rest: float, draw: random.Random) -> None:
         try:
-            while not stop.wait(draw.random() * rest) and time.monotonic() < start + limit:
+            while not stop.wait(draw.random() * rest):
                 caller.ask()
         except BaseException as error:
             record.accuse(f"a caller ended: {type(error).__name__}: {error}")
@@ -242,11 +259,10 @@ def run(
 
     threads: list[threading.Thread] = []
     for kind in callers:
-        for number in range(kind.count + kind.early):
-            seed, limit = len(threads), math.inf if number < kind.count else EARLY
-            caller = Caller(service, kind.questions, record, seed)
-            draw = random.Random(seed)
-            threads.append(threading.Thread(target=go, args=(caller, kind.rest, draw, limit)))
+        for _ in range(kind.count):
+            seed = len(threads)
+            caller, draw = Caller(service, kind.questions, record, seed), random.Random(seed)
+            threads.append(threading.Thread(target=go, args=(caller, kind.rest, draw)))
     for thread in threads:
         thread.start()
     return threads

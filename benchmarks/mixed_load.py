@@ -18,6 +18,7 @@ EXAMPLES = HERE.parent / "examples"
 LETTERS = 'schedule generate on "server" { lm { batch { max = 8, wait = 1ms } } }\n'
 DOWN = frozenset({Code.FAILED, Code.UNAVAILABLE})  # of a worker that was killed
 FULL = frozenset({Code.OVERLOADED})
+CROWD = 3  # of each question
 
 
 def module(path: Path) -> Any:  # Any: a file's names
@@ -90,7 +91,7 @@ class Asking:
 def load_of(folder: Path, engines: dict[str, list[Engine]]) -> list[Callers]:
     """Return who asks what; `folder` is that of the plans."""
     asking = Asking(engines)
-    pages = [folder / "ocr" / "pages" / f"{one}.png" for one in ("sign", "blank")]
+    pages = [page(folder, one) for one in ("sign", "blank")]
     points, _ = module(folder / "cascade" / "make_models.py").points(64, seed=9)
     sound = (folder / "vad" / "speech.wav").read_bytes()[44:]
     speech = (np.frombuffer(sound, "<i2") / 2**15).astype(np.float32)
@@ -101,9 +102,9 @@ def load_of(folder: Path, engines: dict[str, list[Engine]]) -> list[Callers]:
     heard = [chunks[8 * n :][:24] for n in range(4)]
     say = [("generate", one) for one in ("the ", "when", "r")]
     say += [("complete", one) for one in ("the ", "when")]
-    pages_read = [asking.of("ocr", "ocr", photo=page.read_bytes()) for page in pages]
+    pages_read = [asking.of("ocr", "ocr", photo=one) for one in pages]
     return [
-        Callers(pages_read, 2, 0.5, early=2),  # who fill the largest batches that come
+        Callers(pages_read, 2, 0.5),
         Callers([asking.of("cascade", "sort", points=points[: 4 * n]) for n in range(17)], 2, 0.05),
         Callers([asking.of("tokens", name, prompt=text) for name, text in say], 2, 0.05),
         Callers([asking.of_steps("vad", "vad", "audio", one) for one in heard], 6),
@@ -114,6 +115,18 @@ def load_of(folder: Path, engines: dict[str, list[Engine]]) -> list[Callers]:
         Callers([asking.of("mixed", "urgent", x=x).failing(FULL) for x in rows], 12, 0.02),
         Callers([patient(asking, x, n) for x in rows[:6] for n in (0, 5, 9, 20)], 2, 0.05),
     ]
+
+
+def crowd_of(folder: Path, engines: dict[str, list[Engine]]) -> list[Question]:
+    """Return what needs most memory, to be asked at one time: a page that is larger than those of
+    the load, lines that fill batches though no pages meet, and the largest page of the load."""
+    asking = Asking(engines)
+    asked = (("ocr_chunked", "words40"), ("ocr_chunked", "sign"), ("ocr", "sign"))
+    return [asking.of("ocr", name, photo=page(folder, one)) for name, one in asked] * CROWD
+
+
+def page(folder: Path, name: str) -> bytes:
+    return (folder / "ocr" / "pages" / f"{name}.png").read_bytes()
 
 
 def patient(asking: Asking, x: Any, milliseconds: int) -> Question:  # Any: an array

@@ -7,11 +7,12 @@ Callers ask what `mixed_load.py` says: pages, cascades, streams, sequences, pois
 priorities, a state on a device, and a function in a process that is killed now and then. They wait,
 give time limits that are too short, or go away. Every five seconds a pipeline gets another version
 of its plan. Each question must have one answer, and a right one; what the engines count must be
-what the callers got; at the end nothing may be in flight, alive or kept. For the first forty
-seconds twice as many ask for pages, so that the largest batches of all that come are among these.
-After the first minute neither resident memory nor the blocks in use in Python's heap may grow by
-more than 2%; the bytes in use in the C library's heap may grow by 5% (`mixed_gauges.py` says why).
-Needs glibc 2.33.
+what the callers got; at the end nothing may be in flight, alive or kept. Before the clock starts
+pages are asked for at one time that need more memory than any later, until what is resident stands
+still: who meets whom is luck, and a peak that comes after minutes looks like growth. After the
+first minute neither resident memory nor the blocks in use in Python's heap may grow by more than
+2%; the bytes in use in the C library's heap may grow by 5% (`mixed_gauges.py` says why). Needs
+glibc 2.33.
 """
 
 import argparse
@@ -24,15 +25,15 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mixed_callers import Record, run
+from mixed_callers import Record, crowd, run
 from mixed_gauges import GROWTH, Gauges, growth
-from mixed_load import load_of, plans
+from mixed_load import crowd_of, load_of, plans
 
 from headrace.compiler.plan import Plan
 from headrace.runtime.devices.ledger import Ledger
@@ -42,7 +43,9 @@ from headrace.runtime.repository.heap import bound_heaps
 from headrace.runtime.repository.repository import Repository
 from headrace.runtime.service import Service
 
-RELOAD, KILL, SHOW = 5, 10, 30
+RELOAD, KILL, SHOW = 5, 10, 30  # seconds
+CROWDS, QUIET = 20, 4  # at most so many, until there were so many in which nothing has grown
+STILL = 1.002  # times what was held before is no growth
 
 
 class Bugs(logging.Handler):
@@ -72,7 +75,7 @@ def soak(seconds: float) -> tuple[Record, list[Gauges]]:
         known = plans(Path(name))
         config = EngineConfig(workers=1, intra_op_threads=1)
         engines = {app: [Engine(plan, config) for plan in known[app]] for app in known}
-        callers = load_of(Path(name), engines)
+        callers, largest = load_of(Path(name), engines), crowd_of(Path(name), engines)
         for engine in [one for versions in engines.values() for one in versions]:
             engine.close()
     before = Gauges.now()
@@ -81,6 +84,7 @@ def soak(seconds: float) -> tuple[Record, list[Gauges]]:
         repository.load(app, versions[0])
     service = Service(repository, Limits())
     service.set_ready(True)
+    reach_peak(lambda: crowd(service, largest, record))
     threads = run(service, callers, record, stop)
     try:
         samples = disturb(repository, known, seconds, record)
@@ -98,6 +102,19 @@ def soak(seconds: float) -> tuple[Record, list[Gauges]]:
     logging.getLogger("headrace").removeHandler(bugs)
     threading.excepthook = hook
     return record, samples
+
+
+def reach_peak(ask: Callable[[], None]) -> None:
+    """Ask until resident memory stands still, or for so many times: at each time it is luck whose
+    runs overlap, and how."""
+    most, quiet = 0, 0
+    for _ in range(CROWDS):
+        ask()
+        held = Gauges.now().rss
+        quiet = quiet + 1 if held < STILL * most else 0
+        most = max(most, held)
+        if quiet == QUIET:
+            break
 
 
 def disturb(

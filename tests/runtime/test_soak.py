@@ -15,6 +15,7 @@ def test_of_a_mixed_load_nothing_is_lost_wrong_or_left(monkeypatch: pytest.Monke
         pytest.importorskip(package)
     monkeypatch.syspath_prepend(BENCHMARKS)
     soak: Any = import_module("soak")  # Any: a script, not a package
+    monkeypatch.setattr(soak, "CROWDS", 1)  # more are for resident memory
     record, _ = soak.soak(20)
     assert record.wrong == []
     quick = {name for name, outcome in record.came if outcome == "right"}
