@@ -14,8 +14,9 @@ answer the same before they are timed, in turns.
 
 Fails where pipelines of ours have less than twice the requests a second, or alone a longer median.
 Over HTTP two processes are held to that, for a tritonserver takes all cores too; over gRPC the
-native carrier is, which does. One process, and gRPC's default carrier, stand beside them. The
-repository is not held to it: its models are processes of their own in both.
+native carrier is, which does. One process, and gRPC's default carrier, stand beside them. Two are
+no faster over gRPC here: all is asked on one connection, which one process has. The repository is
+not held to it: its models are processes of their own in both.
 """
 
 import shutil
