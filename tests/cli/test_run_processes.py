@@ -3,6 +3,8 @@
 import os
 import select
 import signal
+import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,6 +202,32 @@ def test_processes_go_on_with_the_source_that_they_began_with(source: str) -> No
         server.hears("process")
         until_ready(server)
         assert first not in both(server)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_all_serve_leaves_nothing_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    gate, kept = tmp_path / "gate", tmp_path / "kept"
+    os.mkfifo(gate)
+    kept.mkdir()
+    (tmp_path / "stages.py").write_text(f"{FUNCTION}open({str(gate)!r}).read()\n")
+    (tmp_path / "a.pipe").write_text(CALLS)
+    ports = [word for name in ("http", "grpc", "metrics") for word in (f"--{name}-port", "0")]
+    words = ["run", str(tmp_path / "a.pipe"), "--processes", "2", *ports]
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "headrace.cli", *words],
+        env={**os.environ, "TMPDIR": str(kept)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with parent, gate.open("w"):  # which waits until the first is loading
+        assert list(kept.iterdir()) != []
+        parent.send_signal(number)
+        _, said = parent.communicate(timeout=60)
+    assert (parent.returncode, said) == (128 + number, "")
+    assert list(kept.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -95,6 +95,8 @@ def serve(
 
     start = time.perf_counter()
     with ExitStack() as opened:
+        before = signal.signal(signal.SIGTERM, _leave)
+        opened.callback(signal.signal, signal.SIGTERM, before)
         made = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
         folder = Path(opened.enter_context(made))
         _keep_plans(arguments, settings, folder / _PLANS, console)
@@ -127,6 +129,11 @@ def serve(
         return Exit.FAILED
     console.say("stopped")
     return Exit.GOOD
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    """End before all serve: what was begun is undone."""
+    raise SystemExit(128 + number)
 
 
 def _keep_plans(
