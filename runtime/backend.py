@@ -30,7 +30,11 @@ class Outside(Closable, Protocol):
     """What serves a stage from another process, and may be down. It may be closed twice. What it is
     asked while it `rehearses` is asked again of each process that is started later."""
 
-    rehearses: bool
+    @property
+    def rehearses(self) -> bool: ...
+
+    @rehearses.setter
+    def rehearses(self, rehearses: bool) -> None: ...
 
     @property
     def is_up(self) -> bool: ...
@@ -104,7 +108,7 @@ class Loading:
         return opened
 
     def outside(self, opened: Outer, stage: str) -> Outer:
-        """Take over what serves a stage from outside of this process."""
+        """Take over what serves a stage from outside of this process, or this plan's part in it."""
         self._outside.append((opened, stage))
         return self.own(opened)
 

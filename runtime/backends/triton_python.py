@@ -1,20 +1,23 @@
 """Models of Triton's Python backend: `model.py` files as they are, each in processes of its own.
 
 A plan has the folder of the model's version and what is beside it (`config.pbtxt`, modules, files).
-It is unpacked where the plan is loaded, and workers import the model from there.
+It is unpacked where the plan is loaded, and workers import the model from there. Plans that have
+the same model have the same workers: an ensemble, and the model that it asks.
 """
 
-from collections.abc import Hashable
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...compiler.plan import ModelSegment
 from ..backend import Backend, Loading
 from ..division import Share
+from ..isolation.lease import Lease
 from ..isolation.pool import Pool
 from ..load_error import BAD_MODEL, LoadError
 from ..model_backend import ports
@@ -36,61 +39,90 @@ _ENVIRONMENT: Final = "EXECUTION_ENV_PATH"
 
 def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading) -> TritonStage:
     """Return the stage of a model or of a part of it; raises LoadError."""
-    file, _, part = segment.entry.partition(":")
+    part = segment.entry.partition(":")[2]
     if part == "next":
         return NextStage(segment, None, None, index)
     segment = replace(segment, instances=segment.instances or 1)
-    folder = loading.shared(("triton folder", segment.model), partial(Folder, segment, loading))
-    called = folder_name(loading.blobs[segment.model]) or segment.name
-    written = read_config(folder.path, called)
-    iterations = iterations_of(written)
-    bound = bool(written.get("sequence_batching")) and iterations is None
-    threads = [
-        loading.own(Pump(f"headrace-{segment.name}-{number}"))
-        for number in range(segment.instances or 1 if part == "open" else 0)
-    ]
     try:
-        pool = _pools(segment, file, part, share, folder, written, loading, bound=bound)
+        model = loading.shared(
+            _key(segment, loading), partial(_Model, segment, share, loading), by_plans=True
+        )
     except StageError as error:
-        message = f"model `{written['name']}`, {segment.place}: {error.message}"
-        raise LoadError(BAD_MODEL, message) from error
+        message = f"model `{folder_name(loading.blobs[segment.model]) or segment.name}`"
+        raise LoadError(BAD_MODEL, f"{message}, {segment.place}: {error.message}") from error
+    first = model.is_new()
+    leases = [loading.outside(Lease(pool, first=first), model.name) for pool in model.pools]
+    pool = leases[0] if len(leases) == 1 else Bound(leases)
     policy = policy_of(segment)
     if part == "open":
-        return OpenStage(segment, pool, policy, index, iterations, threads)
-    return TritonStage(segment, pool, policy, index, iterations)
+        threads = [
+            loading.own(Pump(f"headrace-{segment.name}-{number}"))
+            for number in range(segment.instances or 1)
+        ]
+        return OpenStage(segment, pool, policy, index, model.iterations, threads)
+    return TritonStage(segment, pool, policy, index, model.iterations)
 
 
-def _pools(
-    segment: ModelSegment,
-    file: str,
-    part: str,
-    share: Share,
-    folder: "Folder",
-    written: Config,
-    loading: Loading,
-    *,
-    bound: bool,
-) -> Pool | Bound:
-    """Return the workers of a model, `bound` where each has sequences of its own."""
-    count = segment.instances or 1
-    rest = (file, part, share, folder, written, loading)
-    if not bound or count == 1:
-        return _pool(segment, *rest, 0)
-    alone = replace(segment, instances=1)
-    return Bound([_pool(alone, *rest, number) for number in range(count)])
+def _key(segment: ModelSegment, loading: Loading) -> Hashable:
+    """Return all that the workers of a model depend on, but their share of the cores: that is what
+    the first plan gives them."""
+    service = segment.service
+    return (
+        "triton model",
+        segment.model,
+        segment.entry,
+        segment.signature,
+        (segment.input_names, segment.input_axes, segment.output_names, segment.output_axes),
+        (segment.device, segment.instances),
+        (service.isolation, service.cpus, service.threads),
+        id(loading.nested),  # which they hold
+    )
 
 
-def _pool(
-    segment: ModelSegment,
-    file: str,
-    part: str,
-    share: Share,
-    folder: "Folder",
-    written: Config,
-    loading: Loading,
-    first: int,
-) -> Pool:
-    version = file.partition("/")[0]
+class _Model:
+    """The workers of a model, for all plans that have it: the model itself, and ensembles."""
+
+    def __init__(self, segment: ModelSegment, share: Share, loading: Loading) -> None:
+        """Raises StageError or LoadError where one cannot be started."""
+        self._new, self._claiming = True, threading.Lock()
+        blob, count = loading.blobs[segment.model], segment.instances or 1
+        with ExitStack() as opened:
+            folder = opened.enter_context(unpacked(blob))
+            written = read_config(folder, folder_name(blob) or segment.name)
+            self.name, self.iterations = str(written["name"]), iterations_of(written)
+            bound = bool(written.get("sequence_batching")) and self.iterations is None
+            found = _found(segment, share, folder, written, opened)
+            calls = opened.enter_context(closing(Calls(loading.nested, found.outputs)))
+            self.pools = [
+                opened.enter_context(closing(_pool(found, calls, numbers)))
+                for numbers in ([range(count)] if not bound else [[n] for n in range(count)])
+            ]
+            self._opened = opened.pop_all()
+
+    def is_new(self) -> bool:
+        """Whether this is asked for the first time."""
+        with self._claiming:
+            new, self._new = self._new, False
+        return new
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+class _Found(NamedTuple):
+    """What a worker runs, what it is told by the number of its instance, and the names of the
+    model's outputs."""
+
+    program: ModelProgram
+    told: Callable[[int], dict[str, str]]
+    outputs: list[str]
+
+
+def _found(
+    segment: ModelSegment, share: Share, folder: Path, written: Config, opened: ExitStack
+) -> _Found:
+    """Read what the folder of a model has; `opened` closes what is made of that."""
+    file, _, part = segment.entry.partition(":")
     inputs = ports(segment.input_names, segment.signature.params, segment.input_axes)
     outputs = ports(segment.output_names, segment.signature.results, segment.output_axes)
     rows = any(axis is not None for axis in (*segment.input_axes, *segment.output_axes))
@@ -98,14 +130,16 @@ def _pool(
     config = declared(written, inputs, () if decoupled else outputs, rows, segment.device)
     python, variables = None, dict[str, str]()
     if environment := parameter(config, _ENVIRONMENT):
-        python, variables = folder.interpreter(environment)
+        where = opened.enter_context(TemporaryDirectory(prefix="headrace-env-"))
+        python, variables = interpreter(environment, folder, Path(where))
     service = segment.service
     isolation = service.isolation
+    told = partial(arguments, config, folder, file.partition("/")[0], segment.device)
     program = ModelProgram(
         config["name"],
         config["name"],
-        str(folder.path / file),
-        arguments(config, folder.path, version, segment.device, 0),
+        str(folder / file),
+        told(0),
         decoupled,
         True,
         python,
@@ -116,40 +150,21 @@ def _pool(
         service.threads if service.threads is not None else share.threads,
     )
     named = _named_outputs(config) if decoupled else [port.name for port in outputs]
-    calls = loading.own(Calls(loading.nested, named))
+    return _Found(program, told, named)
+
+
+def _pool(found: _Found, calls: Calls, instances: Sequence[int]) -> Pool:
+    """Start the workers of some instances of a model."""
 
     def make(number: int) -> ModelProcess:
-        told = arguments(config, folder.path, version, segment.device, first + number)
-        return ModelProcess(replace(program, arguments=told), calls)
+        told = found.told(instances[number])
+        return ModelProcess(replace(found.program, arguments=told), calls)
 
-    return loading.outside(Pool(program, segment.instances or 1, make=make), config["name"])
+    return Pool(found.program, len(instances), make=make)
 
 
 def _named_outputs(config: Config) -> list[str]:
     return [str(one["name"]) for one in config.get("output") or ()]
-
-
-@dataclass(eq=False)
-class Folder:
-    """The folder of a model, unpacked as long as its plan is loaded."""
-
-    segment: ModelSegment
-    loading: Loading
-
-    def __post_init__(self) -> None:
-        self._closing = ExitStack()
-        self.path = self._closing.enter_context(unpacked(self.loading.blobs[self.segment.model]))
-        self._found: dict[Hashable, tuple[str, dict[str, str]]] = {}
-
-    def interpreter(self, path: str) -> tuple[str, dict[str, str]]:
-        """Return the interpreter of an environment."""
-        if path not in self._found:
-            where = self._closing.enter_context(TemporaryDirectory(prefix="headrace-env-"))
-            self._found[path] = interpreter(path, self.path, Path(where))
-        return self._found[path]
-
-    def close(self) -> None:
-        self._closing.close()
 
 
 BACKEND = Backend(open_model, ("triton_python",))

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from ..request import Code
 from ..stage import StageError, StageGone
@@ -29,6 +29,13 @@ _LOG: Final = logging.getLogger(__name__)
 
 GRACE: Final = 5.0
 """Seconds that workers have to end when they are asked to."""
+
+
+class Holder(Protocol):
+    """Who asks a pool that others ask too."""
+
+    closing: bool
+    """Whether it wants no worker any more."""
 
 
 class Pool:
@@ -55,10 +62,10 @@ class Pool:
         self._standings = [Standing(due=clock()) for _ in range(count)]
         self._processes: dict[int, Process] = {}  # those that are not known to have ended
         self._free: list[Process] = []
-        self._busy: set[Process] = set()
+        self._busy: dict[Process, object] = {}  # with who asks it
         self._warming: set[Process] = set()
         self._rehearsed: list[tuple[object, ...]] = []
-        self.rehearses = False
+        self._rehearsing: int | None = None
         if not sys.executable or not hasattr(os, "pidfd_open"):
             raise StageError("`isolate` wants Linux and a Python interpreter to start")
         self._keepers = [
@@ -76,17 +83,42 @@ class Pool:
             raise
 
     def __call__(self, *arguments: object) -> object:
+        return self.call(None, *arguments)
+
+    def call(self, holder: "Holder | None", *arguments: object) -> object:
+        """Call the function for a holder of the pool."""
         if self.rehearses:
             with self._lock:
                 self._rehearsed.append(arguments)
         while True:
-            process = self._take()
+            process = self._take(holder)
             try:
                 return process.call(arguments)
             except NotAsked:
                 process.kill()  # it has ended: another may do it, and it is asked no more
             finally:
                 self._give(process)
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether what this thread calls is gone through with workers that are started later."""
+        return self._rehearsing == threading.get_ident()
+
+    @rehearses.setter
+    def rehearses(self, rehearses: bool) -> None:
+        self._rehearsing = threading.get_ident() if rehearses else None
+
+    def wake(self) -> None:
+        """Let whoever waits for a worker look whether he still wants one."""
+        with self._lock:
+            self._changed.notify_all()
+
+    def kill(self, holder: "Holder") -> None:
+        """Kill the workers that are at what a holder has asked; others are started."""
+        with self._changed:
+            busy = [process for process, asks in self._busy.items() if asks is holder]
+        for process in busy:
+            process.kill()
 
     @property
     def is_up(self) -> bool:
@@ -105,7 +137,7 @@ class Pool:
         with self._lock:
             self._closing = True
             free, self._free = self._free, []
-            starting = set(self._processes.values()) - set(free) - self._busy
+            starting = set(self._processes.values()) - set(free) - self._busy.keys()
             starting |= self._warming
             self._changed.notify_all()
         for process in starting:
@@ -130,7 +162,7 @@ class Pool:
             if self._failure is not None:
                 raise self._failure
 
-    def _take(self) -> Process:
+    def _take(self, holder: "Holder | None") -> Process:
         if os.getpid() != self._owner:
             raise StageGone(
                 Code.UNAVAILABLE,
@@ -140,13 +172,13 @@ class Pool:
         give_up: float | None = None
         with self._lock:
             while True:
-                if self._closing:
+                if self._closing or (holder is not None and holder.closing):
                     raise StageGone(Code.UNAVAILABLE, "the engine was closed")
                 if self._free:
                     # the last that was free has the most of it in the caches of a core; but in
                     # turn where as many runs are to warm up all
                     process = self._free.pop(0 if self.rehearses else -1)
-                    self._busy.add(process)
+                    self._busy[process] = holder
                     return process
                 now = self._clock()
                 if self.is_up:
@@ -170,7 +202,7 @@ class Pool:
 
     def _give(self, process: Process) -> None:
         with self._lock:
-            self._busy.discard(process)
+            self._busy.pop(process, None)
             back = not process.killed and process in self._processes.values()
             if back and not self._closing:
                 self._free.append(process)
@@ -221,7 +253,7 @@ class Pool:
             rehearsed = list(self._rehearsed)
             if rehearsed:
                 self._warming.add(process)
-                self._busy.add(process)
+                self._busy[process] = None
         if rehearsed:  # while this thread keeps it: it may print, and may end
             threading.Thread(
                 target=self._warm_up, args=(index, process, rehearsed), daemon=True
@@ -243,7 +275,7 @@ class Pool:
         finally:
             with self._lock:
                 self._warming.discard(process)
-                self._busy.discard(process)
+                self._busy.pop(process, None)
             self._serve(index, process)
 
     def _serve(self, index: int, process: Process) -> None:

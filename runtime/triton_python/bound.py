@@ -5,14 +5,14 @@ from typing import cast
 from zlib import crc32
 
 from ..context import Context
-from ..isolation.pool import Pool
+from ..isolation.lease import Lease
 from .asked import Run
 
 
 class Bound:
     """Pools of one worker each, in the place of one of several. Requests of a run are of one."""
 
-    def __init__(self, pools: Sequence[Pool]) -> None:
+    def __init__(self, pools: Sequence[Lease]) -> None:
         self._pools = pools
 
     def __call__(self, *arguments: object) -> object:

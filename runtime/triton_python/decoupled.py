@@ -16,7 +16,7 @@ from ...compiler.plan import ModelSegment
 from ...dsl.types import TensorType
 from ..answers import answers_of, blank, handle_of
 from ..context import Context
-from ..isolation.pool import Pool
+from ..isolation.lease import Lease
 from ..request import Code
 from ..rows import Rows
 from ..stage import Policy, StageError, StageGone
@@ -37,7 +37,7 @@ class OpenStage(TritonStage):
     def __init__(
         self,
         segment: ModelSegment,
-        pool: Pool | Bound | None,
+        pool: Lease | Bound | None,
         policy: Policy | None,
         index: int,
         iterations: Iterations | None,

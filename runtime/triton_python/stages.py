@@ -18,7 +18,7 @@ from ...stdlib.op import Array
 from ..context import Context, Span, spans_of
 from ..devices.host import HostDevice
 from ..instance import ModelStage
-from ..isolation.pool import Pool
+from ..isolation.lease import Lease
 from ..protocols.datatypes import DATATYPES
 from ..rows import Rows, as_array, scatter
 from ..session import encoded
@@ -53,7 +53,7 @@ class TritonStage(ModelStage):
     def __init__(
         self,
         segment: ModelSegment,
-        pool: Pool | Bound | None,
+        pool: Lease | Bound | None,
         policy: Policy | None,
         index: int,
         iterations: Iterations | None = None,
@@ -62,7 +62,7 @@ class TritonStage(ModelStage):
         self._pool, self._iterations = pool, iterations
         self._given_types = [_datatype(field.type) for field in segment.signature.params]
         self._stacks = all(axis is not None for axis in segment.input_axes)
-        self.chains = type(self) is TritonStage and isinstance(pool, Pool) and iterations is None
+        self.chains = type(self) is TritonStage and isinstance(pool, Lease) and iterations is None
         self._warned: set[str] = set()
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:

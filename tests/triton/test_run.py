@@ -341,3 +341,43 @@ def test_callers_load_files_that_are_no_code(tmp_path: Path) -> None:
             with pytest.raises(InferenceServerException, match="the server's to say"):
                 client.load_model("py", config=json.dumps({"parameters": other}))
             client.close()
+
+
+WHO = """
+import os
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        who = [np.full_like(one.inputs()[0].as_numpy(), os.getpid()) for one in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", one)]) for one in who]
+"""
+
+
+@pytest.mark.slow  # a process is started
+def test_a_python_model_and_ensembles_with_it_have_the_same_workers(tmp_path: Path) -> None:
+    put(tmp_path / "who/config.pbtxt", 'backend: "python"\n' + TENSORS)
+    put(tmp_path / "who/1/model.py", WHO)
+    ensemble(tmp_path, "e", ["A"], ["B"], ["who: X=A > Y=B"])
+    ensemble(tmp_path, "f", ["A"], ["B"], ["who: X=A > Y=t", "who: X=t > Y=B"])
+    with following(tmp_path) as (follower, http, _):
+        client: Any = http_client.InferenceServerClient(http)
+        x = np.ones((1, 2), np.float32)
+
+        def who(model: str) -> float:
+            taken, gives = ("X", "Y") if model == "who" else ("A", "B")
+            answer = client.infer(model, [given(http_client, taken, x)])
+            return float(answer.as_numpy(gives)[0, 0])
+
+        first = who("who")
+        assert [who(model) for model in ("e", "f", "who")] == [first] * 3
+        follower.repository.unload("e").result(20)
+        assert [who(model) for model in ("f", "who")] == [first] * 2
+        put(tmp_path / "who/1/model.py", WHO + "\n# another\n")
+        follower.renew()
+        changed = who("who")
+        assert changed != first
+        assert who("f") in (first, changed)
+        client.close()
