@@ -4,7 +4,7 @@ With many requests in flight whoever reads finds several at a time. A worker tha
 first takes that alone, and then the two take turns at the interpreter's lock with each request: it
 costs twice the processor time and gives batches of two or three where thirty are about to wait. So
 a thread that reads says how it is told that nothing more is there to be read, and workers are woken
-then, or when a round has lasted `LONGEST`. Only front ends read in rounds: whoever submits himself
+when it looked once in vain, or when a round has lasted `LONGEST`. Only front ends read in rounds: whoever submits himself
 may wait for what he has submitted.
 """
 
@@ -25,6 +25,7 @@ class Rounds(threading.local):
         self.attended = False
         self._later: Callable[[Callable[[], None]], object] | None = None
         self._owed: dict[Callable[[], None], None] = {}
+        self._more = False
         self._until = 0.0
 
     def attend(self, later: Callable[[Callable[[], None]], object] | None = None) -> None:
@@ -38,9 +39,19 @@ class Rounds(threading.local):
         if not self._owed:
             self._until = self._clock() + LONGEST
             if self._later is not None:
-                self._later(self.end)
-        self._owed[wake] = None
+                self._later(self._look)
+        self._owed[wake], self._more = None, True
         if self._clock() >= self._until:
+            self.end()
+
+    def _look(self) -> None:
+        """End the round if nothing has been read since the last look."""
+        if not self._owed or self._later is None:
+            return
+        if self._more:
+            self._more = False
+            self._later(self._look)
+        else:
             self.end()
 
     def end(self) -> None:

@@ -57,29 +57,44 @@ def test_who_is_owed_it_is_woken_once_when_the_round_is_over() -> None:
     assert (first.times, second.times) == (1, 1)
 
 
-def test_the_end_of_each_round_is_asked_for_once() -> None:
-    rounds, woken, ends = Rounds(), Woken(), list[Callable[[], None]]()
-    rounds.attend(ends.append)
-    for count in (1, 2):
+class Loop:
+    """Calls later what it is given, as an event loop does, one round of reading after the other."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def turn(self) -> None:
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+def test_a_round_is_over_when_nothing_more_has_been_read() -> None:
+    rounds, woken, loop = Rounds(Clock()), Woken(), Loop()
+    rounds.attend(lambda call: loop.calls.append(call))
+    for times in (1, 2):
         for _ in range(3):
             rounds.owe(woken.wake)
-        assert len(ends) == count
-        ends[-1]()
-        assert woken.times == count
+            rounds.owe(woken.wake)
+            assert len(loop.calls) == 1
+            loop.turn()
+            assert woken.times == times - 1
+        loop.turn()
+        assert (woken.times, loop.calls) == (times, [])
 
 
 def test_a_round_that_lasts_too_long_is_over() -> None:
-    clock = Clock()
-    rounds, woken, ends = Rounds(clock), Woken(), list[Callable[[], None]]()
-    rounds.attend(ends.append)
+    clock, woken, loop = Clock(), Woken(), Loop()
+    rounds = Rounds(clock)
+    rounds.attend(lambda call: loop.calls.append(call))
     rounds.owe(woken.wake)
     clock.now += LONGEST
     rounds.owe(woken.wake)
     assert woken.times == 1
     rounds.owe(woken.wake)
     assert woken.times == 1
-    for end in ends:
-        end()
+    while loop.calls:
+        loop.turn()
     assert woken.times == 2
 
 
