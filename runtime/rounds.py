@@ -4,8 +4,8 @@ With many requests in flight whoever reads finds several at a time. A worker tha
 first takes that alone, and then the two take turns at the interpreter's lock with each request: it
 costs twice the processor time and gives batches of two or three where thirty are about to wait. So
 a thread that reads says how it is told that nothing more is there to be read, and workers are woken
-when it looked once in vain, or when a round has lasted `LONGEST`. Only front ends read in rounds: whoever submits himself
-may wait for what he has submitted.
+when it looked once in vain, or when a round has lasted `LONGEST`. Only front ends read in rounds:
+whoever submits himself may wait for what he has submitted.
 """
 
 import threading
