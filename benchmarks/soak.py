@@ -9,7 +9,9 @@ give time limits that are too short, or go away. Every five seconds a pipeline g
 of its plan. Each question must have one answer, and a right one; what the engines count must be
 what the callers got; at the end nothing may be in flight, alive or kept. Before the clock starts
 pages are asked for at one time that need more memory than any later, until what is resident stands
-still: who meets whom is luck, and a peak that comes after minutes looks like growth. After the
+still: who meets whom is luck, and a peak that comes after minutes looks like growth. So does an
+arena whose last pages nobody came to until then: memory is written to when it is taken, so that it
+is resident from then on. After the
 first minute neither resident memory nor the blocks in use in Python's heap may grow by more than
 2%; the bytes in use in the C library's heap may grow by 5% (`mixed_gauges.py` says why). Needs
 glibc 2.33.
@@ -32,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from mixed_callers import Record, crowd, run
-from mixed_gauges import GROWTH, Gauges, growth
+from mixed_gauges import GROWTH, Gauges, growth, write_what_is_taken
 from mixed_load import crowd_of, load_of, plans
 
 from headrace.compiler.plan import Plan
@@ -207,6 +209,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="default 600")
     seconds = parser.parse_args().seconds
     bound_heaps()  # as `headrace run` does
+    write_what_is_taken()
     record, samples = soak(seconds)
     for (pipeline, outcome), count in sorted(record.came.items()):
         print(f"{pipeline:12} {outcome:12} {count:8}")
