@@ -71,6 +71,7 @@ class Loading:
         self._closing = ExitStack()
         self._devices: dict[str, Device] = {one.name: one for one in devices}
         self._shared: dict[Hashable, Closable] = {}
+        self._anew: set[Hashable] = set()
         self._outside: list[tuple[Outside, str]] = []
 
     def device(self, name: str) -> Device:
@@ -87,20 +88,34 @@ class Loading:
         return self._nested
 
     def shared(
-        self, key: Hashable, make: Callable[[], Opened], *, by_plans: bool = False
+        self,
+        key: Hashable,
+        make: Callable[[], Opened],
+        *,
+        by_plans: bool = False,
+        anew: bool = False,
     ) -> Opened:
         """Return what was made for `key`, which is made at first use and closed with the plan, or
-        where it may be shared `by_plans`, with the last that uses it.
+        where it may be shared `by_plans`, with the last that uses it; `anew` where it is to begin
+        anew when the plan is let go and loaded again.
 
         The key says all that what is made depends on.
         """
         if key not in self._shared:
             if by_plans and self._store is not None:
-                self._shared[key] = self._store.take(key, make)
-                self._closing.callback(self._store.give_back, key)
+                thing = self._shared[key] = self._store.take(key, make)
+                self._closing.callback(self._store.give_back, key, thing)
+                if anew:
+                    self._anew.add(key)
             else:
                 self._shared[key] = self.own(make())
         return cast("Opened", self._shared[key])  # one kind of key, one kind of thing
+
+    def forget(self) -> None:
+        """Let no plan that is loaded later share what is to begin anew."""
+        if self._store is not None:
+            for key in self._anew:
+                self._store.forget(key)
 
     def own(self, opened: Opened) -> Opened:
         """Take over what only one segment uses, to close it with the plan."""

@@ -235,6 +235,10 @@ class Engine:
         found = zip(self.plan.segments, self._stages.shares, strict=True)
         return {segment.name: share for segment, share in found if share is not None}
 
+    def forget(self) -> None:
+        """Let no plan that is loaded later share the processes of this one."""
+        self._stages.forget()
+
     def close(self) -> None:
         """Fail what waits and give back what the plan needed; `drain` first to finish it."""
         self.require_outside()

@@ -167,6 +167,10 @@ class Stages:
         """Let what is run meanwhile be run again by each process that is started anew."""
         return self._loading.rehearsing()
 
+    def forget(self) -> None:
+        """Let no plan that is loaded later share what is to begin anew."""
+        self._loading.forget()
+
     def stop(self) -> None:
         """End what runs in other processes, so that nobody waits for it; `close` follows."""
         self._loading.stop()

@@ -32,12 +32,13 @@ class Shared:
 
     def __init__(self) -> None:
         self._places: dict[Hashable, _Place] = {}
+        self._forgotten: list[_Place] = []
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         """Return how many things are in use."""
         with self._lock:
-            return len(self._places)
+            return len(self._places) + len(self._forgotten)
 
     def take(self, key: Hashable, make: Callable[[], Thing]) -> Thing:
         """Return what `key` stands for, which the first of its users makes.
@@ -54,17 +55,33 @@ class Shared:
                     place.thing = make()
                 return cast("Thing", place.thing)  # one kind of key, one kind of thing
         except BaseException:
-            self.give_back(key)
+            self._leave(key, place)
             raise
 
-    def give_back(self, key: Hashable) -> None:
-        """Note that one user is done; the last one closes the thing."""
+    def forget(self, key: Hashable) -> None:
+        """Let who asks next have another; who has it already keeps it."""
         with self._lock:
-            place = self._places[key]
+            place = self._places.pop(key, None)
+            if place is not None:
+                self._forgotten.append(place)
+
+    def give_back(self, key: Hashable, thing: Closable) -> None:
+        """Note that one user of a thing is done; the last one closes it."""
+        with self._lock:
+            place = self._places.get(key)
+            if place is None or place.thing is not thing:
+                place = next(one for one in self._forgotten if one.thing is thing)
+        self._leave(key, place)
+
+    def _leave(self, key: Hashable, place: _Place) -> None:
+        with self._lock:
             place.users -= 1
             if place.users:
                 return
-            del self._places[key]
+            if self._places.get(key) is place:
+                del self._places[key]
+            else:
+                self._forgotten.remove(place)
         thing, place.thing = place.thing, None
         if thing is not None:
             thing.close()

@@ -44,9 +44,8 @@ def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading
         return NextStage(segment, None, None, index)
     segment = replace(segment, instances=segment.instances or 1)
     try:
-        model = loading.shared(
-            _key(segment, loading), partial(_Model, segment, share, loading), by_plans=True
-        )
+        make = partial(_Model, segment, share, loading)
+        model = loading.shared(_key(segment, loading), make, by_plans=True, anew=True)
     except StageError as error:
         message = f"model `{folder_name(loading.blobs[segment.model]) or segment.name}`"
         raise LoadError(BAD_MODEL, f"{message}, {segment.place}: {error.message}") from error

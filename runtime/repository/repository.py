@@ -169,6 +169,8 @@ class Repository:
             if known is None or not known.live:
                 raise Unknown(f"`{app}` is not loaded")
             going = list(known.live.values())
+            for version in going:
+                version.forget()
             self._publish(known, {}, known.live.keys())
         for version in going:
             version.closed.add_done_callback(

@@ -81,6 +81,12 @@ class Version:
             tally = tallies.setdefault((name, version), ShadowTally())
             self.shadows[name] = Shadow(self.engine, one.prepared, version, share, tally)
 
+    def forget(self) -> None:
+        """Let what is loaded from now on have processes of its own; an ensemble leaves those of its
+        members to these."""
+        if self.owned and not any(one.is_ensemble for one in self.described.values()):
+            self.engine.forget()
+
     def take_shadows(self) -> Mapping[str, Shadow]:
         """Return those that show it traffic, which are the caller's to close."""
         shadows, self.shadows = self.shadows, {}

@@ -375,6 +375,11 @@ def test_a_python_model_and_ensembles_with_it_have_the_same_workers(tmp_path: Pa
         assert [who(model) for model in ("e", "f", "who")] == [first] * 3
         follower.repository.unload("e").result(20)
         assert [who(model) for model in ("f", "who")] == [first] * 2
+        follower.repository.unload("who").result(20)
+        assert who("f") == first
+        follower.repository.load("who")
+        assert who("who") != first  # begun anew, as whoever lets go of it wants
+        first = who("who")
         put(tmp_path / "who/1/model.py", WHO + "\n# another\n")
         follower.renew()
         changed = who("who")

@@ -28,11 +28,26 @@ def test_the_last_who_gives_it_back_closes_it() -> None:
     shared = Shared()
     thing = shared.take("a", Thing)
     assert shared.take("a", Thing) is thing
-    shared.give_back("a")
+    shared.give_back("a", thing)
     assert thing.closed == 0
-    shared.give_back("a")
+    shared.give_back("a", thing)
     assert thing.closed == 1
     assert shared.take("a", Thing) is not thing
+
+
+def test_what_is_forgotten_stays_with_who_has_it_and_is_made_anew_for_others() -> None:
+    shared = Shared()
+    old = shared.take("a", Thing)
+    assert shared.take("a", Thing) is old
+    shared.forget("a")
+    shared.forget("b")  # which nobody has
+    new = shared.take("a", Thing)
+    assert new is not old
+    shared.give_back("a", old)
+    shared.give_back("a", new)
+    assert (old.closed, new.closed) == (0, 1)
+    shared.give_back("a", old)
+    assert (old.closed, len(shared)) == (1, 0)
 
 
 def test_what_cannot_be_made_is_tried_again_by_the_next() -> None:
@@ -80,8 +95,11 @@ def test_counts_hold_under_races(seed: int) -> None:
     def work(random: Random) -> None:
         for _ in range(500):
             key = random.choice("abc")
-            assert shared.take(key, make).closed == 0
-            shared.give_back(key)
+            thing = shared.take(key, make)
+            if random.random() < 0.1:
+                shared.forget(key)
+            assert thing.closed == 0
+            shared.give_back(key, thing)
 
     run_all([lambda i=i: work(Random(seed * 100 + i)) for i in range(8)])
     assert len(shared) == 0
