@@ -119,7 +119,8 @@ def is_loopback(host: str) -> bool:
 def read_tokens(text: str) -> tuple[Token, ...]:
     """Read a file of tokens, one a line: `NAME KIND,KIND SECRET`; raises ValueError.
 
-    Empty lines and those that begin with # are passed over. An error shows no secret.
+    Empty lines and those that begin with # are passed over. An error shows no secret. No token at
+    all is an error: a file that is just being written would open the server to anybody.
     """
     tokens: list[Token] = []
     kinds = {access.value: access for access in Access}
@@ -139,6 +140,8 @@ def read_tokens(text: str) -> tuple[Token, ...]:
         if len(secret) < _SHORTEST:
             raise ValueError(f"line {number}: a secret has at least {_SHORTEST} characters")
         tokens.append(Token(name, secret, frozenset(kinds[kind] for kind in said.split(","))))
+    if not tokens:
+        raise ValueError("there is no token in the file")
     return tuple(tokens)
 
 

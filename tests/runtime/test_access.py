@@ -92,6 +92,8 @@ def test_a_file_of_tokens_is_read_line_by_line() -> None:
         ("ops control", "line 1 is not NAME KIND,KIND SECRET"),
         (f"ops everything {SECRET}", "'everything' is no kind of operation; there are probe, read"),
         ("ops control short", "a secret has at least 16 characters"),
+        ("# all are gone\n\n", "there is no token in the file"),
+        ("", "there is no token in the file"),
     ],
 )
 def test_a_line_that_is_no_token_is_told_without_its_secret(line: str, complaint: str) -> None:
