@@ -1,10 +1,12 @@
 """`headrace run --processes`: several processes that are one server to whoever asks."""
 
+import fcntl
 import os
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -186,6 +188,10 @@ def test_children_do_not_outlive_their_parent(source: str) -> None:
     with two(source) as server:
         folder = folder_of(next(iter(both(server))))
         assert folder.stat().st_mode & 0o777 == 0o700
+        descriptor = os.open(folder, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):  # so that what clears old files away passes over it
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(descriptor)
         ends = [os.pidfd_open(one) for one in both(server)]
         server.process.kill()
         for end in ends:
@@ -302,6 +308,24 @@ def test_tokens_for_what_changes_one_process_are_refused(
     assert "may ask for control: that would change one process" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_tokens_that_only_the_first_process_can_read_open_nothing(
+    source: str, tmp_path: Path
+) -> None:
+    (tmp_path / "tokens").write_text("ops infer a-secret-of-the-operators\n")
+    words = ["run", source, "--processes", "2", "--tokens", "/dev/stdin"]
+    ports = [word for name in ("http", "grpc", "metrics") for word in (f"--{name}-port", "0")]
+    with (tmp_path / "tokens").open() as tokens:
+        done = subprocess.run(
+            [sys.executable, "-m", "headrace.cli", *words, *ports],
+            stdin=tokens,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stderr.count("there is no token in the file") == 1
+
+
 def test_a_triton_repository_is_served_by_one_process(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +358,36 @@ def test_a_number_that_is_none_is_refused(
 ) -> None:
     assert main(["run", str(tmp_path), "--processes", count]) == 2
     assert "is no number from 1" in capsys.readouterr().err
+
+
+def test_a_number_that_would_fill_the_machine_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(tmp_path), "--processes", "257"]) == 2
+    assert "`257` is more than 256" in capsys.readouterr().err
+
+
+def test_a_folder_too_deep_for_sockets_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "a.plan", 1.0)
+    deep = tmp_path / ("a" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    assert main(["run", str(tmp_path / "a.plan"), "--processes", "2"]) == 3
+    assert (
+        "whose path is too long\nhelp: the environment variable TMPDIR" in capsys.readouterr().err
+    )
+    assert list(deep.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "a.plan", 1.0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    assert main(["run", str(tmp_path / "a.plan"), "--processes", "2"]) == 3
+    assert "what the processes share cannot be written: No such file" in capsys.readouterr().err
 
 
 @pytest.mark.slow

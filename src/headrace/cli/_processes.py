@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 DRAINING: Final = "draining: what is in flight ends, nothing new is taken"
 _ONE: Final = "leave `--processes` out"
 _PLANS: Final = "plans"
+_ELSEWHERE: Final = "the environment variable TMPDIR names another folder"
+_LONGEST: Final = 107 - len("/255.socket")
+"""Bytes in the path of a folder with sockets: Linux has 107 for that of each."""
+
 _PORTS: Final = ("http_port", "grpc_port", "metrics_port")
 
 
@@ -95,10 +99,9 @@ def serve(
 
     start = time.perf_counter()
     with ExitStack() as opened:
-        before = signal.signal(signal.SIGTERM, _leave)
-        opened.callback(signal.signal, signal.SIGTERM, before)
-        made = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
-        folder = Path(opened.enter_context(made))
+        for number in ENDING:
+            opened.callback(signal.signal, number, signal.signal(number, _leave))
+        folder = _folder(opened)
         _keep_plans(arguments, settings, folder / _PLANS, console)
         place = _held(config, opened, folder, arguments.processes)
         program = _program(place, arguments.words)
@@ -132,8 +135,35 @@ def serve(
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    """End before all serve: what was begun is undone."""
+    """End before all serve: what was begun is undone, which another signal does not keep."""
+    from ..runtime.signals import ENDING, ignore
+
+    for one in ENDING:
+        signal.signal(one, ignore)
     raise SystemExit(128 + number)
+
+
+def _folder(opened: ExitStack) -> Path:
+    """Make the folder that the processes share, and nobody else opens; raises RunFailure."""
+    import fcntl
+
+    try:
+        made = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _not_written(error) from error
+    folder = Path(opened.enter_context(made))
+    if len(os.fsencode(folder)) > _LONGEST:
+        raise RunFailure(f"no socket can be in `{folder}`, whose path is too long", _ELSEWHERE)
+    descriptor = os.open(folder, os.O_RDONLY)
+    opened.callback(os.close, descriptor)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)  # so that what clears old files away leaves it alone
+    return folder
+
+
+def _not_written(error: OSError) -> RunFailure:
+    return RunFailure(
+        f"what the processes share cannot be written: {error.strerror or error}", _ELSEWHERE
+    )
 
 
 def _keep_plans(
@@ -157,8 +187,11 @@ def _keep_plans(
                 continue
             _refuse_states(plan)
             path = folder / app / str(number) / "model.plan"
-            path.parent.mkdir(parents=True)
-            write(plan, path)
+            try:
+                path.parent.mkdir(parents=True)
+                write(plan, path)
+            except OSError as error:
+                raise _not_written(error) from error
     repository.close()
     _loading.refuse(failures, console)
     if not folder.exists():

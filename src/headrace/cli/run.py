@@ -5,7 +5,7 @@ import signal
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from . import (
     _engines,
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from ..runtime.server_config import ServerConfig
 
 
+_MOST_PROCESSES: Final = 256
+"""A slip of the finger is no reason to fill a machine with processes."""
+
+
 def _port(text: str) -> int | None:
     if text == "off":
         return None
@@ -39,6 +43,12 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise ArgumentTypeError(f"`{text}` is no number from 1")
     return int(text)
+
+
+def _processes_of(text: str) -> int:
+    if (count := _count(text)) > _MOST_PROCESSES:
+        raise ArgumentTypeError(f"`{text}` is more than {_MOST_PROCESSES}")
+    return count
 
 
 def _seconds(text: str) -> float:
@@ -80,7 +90,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--workers", type=_count, metavar="N", help="default: one a core")
     parser.add_argument(
         "--processes",
-        type=_count,
+        type=_processes_of,
         default=1,
         metavar="N",
         help="serve from so many processes on the same ports, which share the cores; default: 1",
