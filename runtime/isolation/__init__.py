@@ -3,8 +3,9 @@
 In order of control flow: `pool` is what a stage calls in place of its function, by a `lease` where
 several engines have it in common: it has a `process` (of a `function`, its `program`) for each
 worker, which a thread keeps: it starts it, logs its `output`, and when it has died says how
-(`ending`) and starts it again when `supervisor` says so. A call goes over a `channel` as a `frame` on a socket (in `haste`, while answers come at once), its
-`values` (a `message`, and its `reading`) in shared `memory`; `worker` is the other end.
+(`ending`) and starts it again when `supervisor` says so. A call goes over a `channel` as a `frame`
+on a socket (in `haste`, while answers come at once), its `values` (a `message`, and its `reading`)
+in shared `memory`; `worker` is the other end.
 
 What was weighed. `multiprocessing.shared_memory` names its segments in /dev/shm: a process that is
 killed leaves them there, a tracker that is meant to help unlinks what others still use, and anyone
