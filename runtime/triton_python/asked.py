@@ -1,5 +1,6 @@
 """Requests that a model has been given, until each has had its last response."""
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -128,3 +129,27 @@ class Run:
     @property
     def over(self) -> bool:
         return self.answer is not None or self.error is not None
+
+
+def told_of(run: Run) -> list[dict[str, Any] | None]:  # Any: JSON
+    """Return what a model is told of each request beside its inputs, None where that is nothing."""
+    if run.sequences is None:
+        return [_of(one, one.sequence) for one in run.contexts]
+    pairs = zip(run.contexts, run.sequences, strict=True)
+    return [_of(one, own or one.sequence) for one, own in pairs]
+
+
+def _of(context: Context, sequence: InSequence | None) -> dict[str, Any] | None:
+    left, parameters = context.remaining(), context.parameters
+    if not (context.id or parameters or context.priority or sequence or left is not None):
+        return None
+    trace = {name: parameters[name] for name in ("traceparent",) if name in parameters}
+    return {
+        "id": context.id,
+        "correlation": 0 if sequence is None else sequence.id,
+        "flags": 0 if sequence is None else sequence.start | sequence.end << 1,
+        "timeout": 0 if left is None else max(1, round(left * 1e6)),
+        "priority": context.priority,
+        "parameters": json.dumps(dict(parameters)) if parameters else "",
+        "trace": json.dumps(trace) if trace else "",
+    }

@@ -16,19 +16,19 @@ from ..isolation import ending
 from ..isolation.channel import NotAsked
 from ..isolation.output import shown
 from ..isolation.process import Process
-from ..request import Code, InSequence
+from ..request import Code
 from ..stage import StageError, StageGone
-from .asked import Given, Run
+from .asked import Run, told_of
 from .calls import Calls
-from .open_requests import OpenRequests, error_of
+from .heard import Heard
+from .open_requests import OpenRequests
 from .program import ModelProgram
 from .worker.triton_python_backend_utils.batches import Reading, Writing, execution, read_header
-from .worker.triton_python_backend_utils.contents import Malformed, Places
+from .worker.triton_python_backend_utils.contents import Malformed
 from .worker.triton_python_backend_utils.link import Answered, Link
 
 _LOG: Final = logging.getLogger(__name__)
 _END: Final = 0.5  # seconds in which a killed process has ended
-_LEVELS: Final = (logging.INFO, logging.WARNING, logging.ERROR, logging.DEBUG)
 
 Header = dict[str, Any]  # Any: JSON
 
@@ -53,6 +53,7 @@ class ModelProcess(Process):
         self._calls = calls
         self._lock = threading.Lock()
         self._open = OpenRequests()
+        self._heard = Heard(program.model, self, calls, self._open)
         self._over = threading.Event()
         """Whether what is open is over, as the process is."""
         self._loading: Header | None = None
@@ -112,7 +113,7 @@ class ModelProcess(Process):
         for index, one in run.asked.items():
             one.responses.attend(partial(self._make_room, first + index))
         groups = self._writing.pack(run.groups, chunks)
-        header = execution(first, _told(run), groups)
+        header = execution(first, told_of(run), groups)
         with self._lock:
             self._asking = True
         try:
@@ -268,20 +269,8 @@ class ModelProcess(Process):
             case "done" | "failed":
                 self._loading = header
                 return False
-            case "ask":
-                self._calls.ask(self, number, header, content)
-            case "response":
-                self._respond(number, header, content)
-            case "log":
-                level = _LEVELS[header["level"]]
-                if _LOG.isEnabledFor(level):
-                    _LOG.log(level, "%s: %s", self._model.model, ascii(header["text"])[1:-1])
-            case "cancelled":
-                request = header["request"]
-                gone = self._open.is_open(request) and self._open.contexts(request)[0].cancelled
-                self.answer(number, {"cancelled": gone})
             case _:
-                self._calls.take(self, number, header)
+                self._heard.take(number, header, content)
         return True
 
     def _executed(self, header: bytes, content: Any) -> None:  # Any: bytes
@@ -289,44 +278,3 @@ class ModelProcess(Process):
         groups = self._reading.unpack(header, at, content)
         name = self._model.arguments["model_instance_name"]
         self._open.end(first, groups, more, name)
-
-    def _respond(self, number: int, header: Header, content: Any) -> None:  # Any: bytes
-        final = bool(header["final"])
-        one = self._open.find(number)
-        if one is None:
-            return
-        if "error" in header:
-            one.responses.end(error_of(*header["error"]))
-        elif "tensors" in header:
-            places: Places = header["tensors"]
-            found = places.arrays(content)
-            outputs = {name: (kind, values) for name, kind, values in found}
-            one.responses.put(Given(outputs, str(header["parameters"])), len(content))
-        if final:
-            one.responses.end()
-        if final or "error" in header:
-            self._open.forget(number)
-
-
-def _told(run: Run) -> list[Header | None]:
-    """Return what a model is told of each request beside its inputs, None where that is nothing."""
-    if run.sequences is None:
-        return [_of(one, one.sequence) for one in run.contexts]
-    pairs = zip(run.contexts, run.sequences, strict=True)
-    return [_of(one, own or one.sequence) for one, own in pairs]
-
-
-def _of(context: Context, sequence: InSequence | None) -> Header | None:
-    left, parameters = context.remaining(), context.parameters
-    if not (context.id or parameters or context.priority or sequence or left is not None):
-        return None
-    trace = {name: parameters[name] for name in ("traceparent",) if name in parameters}
-    return {
-        "id": context.id,
-        "correlation": 0 if sequence is None else sequence.id,
-        "flags": 0 if sequence is None else sequence.start | sequence.end << 1,
-        "timeout": 0 if left is None else max(1, round(left * 1e6)),
-        "priority": context.priority,
-        "parameters": json.dumps(dict(parameters)) if parameters else "",
-        "trace": json.dumps(trace) if trace else "",
-    }

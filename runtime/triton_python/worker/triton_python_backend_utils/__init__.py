@@ -1,9 +1,10 @@
 """What model.py files import: Triton's Python backend, as headrace has it.
 
-In order of control flow: `serve` loads a model and gives it what the `engine` asks; a `link`
+In order of control flow: `serve` has a model `loaded` and gives it what the `engine` asks; a `link`
 carries messages with tensors among their `contents`, those of `batches` of requests as the stacks
 that `grouping` makes of them. A model is given `messages` with `tensor`s, learns from `config` what
-it is, and has the server's `services`.
+it is, and has the server's `services`. In the engine's own process nothing is served over a
+`link`, and each instance of a model has a copy of this package.
 """
 
 from .config import (

@@ -131,10 +131,23 @@ def array_in(
 def serialized(values: Any) -> bytes:
     """Return texts as Triton has them: each behind its length, of four bytes."""
     parts = []
-    for one in values.ravel().tolist():
-        text = one if isinstance(one, bytes) else str(one).encode()
+    for text in _encoded(values):
         parts += (len(text).to_bytes(4, "little"), text)
     return b"".join(parts)
+
+
+def copied(datatype: str, values: Any) -> Any:
+    """Return what the other end of a message would have of a tensor: an array of its own."""
+    if datatype != "BYTES":
+        return values.copy()
+    found = np.empty(values.size, object)
+    found[:] = _encoded(values)
+    return found.reshape(values.shape)
+
+
+def _encoded(values: Any) -> list[bytes]:
+    found = values.ravel().tolist()
+    return [bytes(one) if isinstance(one, bytes) else str(one).encode() for one in found]
 
 
 def deserialized(content: Any) -> Any:
