@@ -44,26 +44,17 @@ class Way(Enum):
     EVENTS = "generate_stream"
 
 
-class Asked(NamedTuple):
-    """The name of a model and the version of it that is asked for, empty where none is."""
-
-    name: str
-    version: str
-    way: Way
-
-
 Begun: TypeAlias = Answer | Later | ASGIApp
 """The answer, what it waits for, or what is to answer, which may receive the body once more."""
 
+Begin: TypeAlias = Callable[[Buffer], Begun]
+"""Begins requests of one head, of which all of the body is there."""
+
 
 class Inference(Protocol):
-    """Begins requests for inference, of which all of the body is there."""
+    """Hears of requests for inference. The names of headers are in lower case."""
 
-    def asked(self, target: bytes) -> Asked | None:
-        """Return what a POST to a target asks for, None where that is no inference; raises
-        HttpParserInvalidURLError where it is no target."""
-        ...
-
-    def begin(self, asked: Asked, headers: dict[bytes, bytes], body: Buffer) -> Begun:
-        """Begin a request. The names of headers are in lower case."""
+    def hear(self, target: bytes, headers: dict[bytes, bytes]) -> Begin | None:
+        """Return what begins a POST with this head, once and as often as the same is sent again;
+        None where that is no inference. Raises HttpParserInvalidURLError where it is no target."""
         ...

@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .access import is_loopback
-from .http_answer import Answer, Asked, Begun, Inference
+from .http_answer import Answer, Begin, Inference
 from .http_status import STATUS, error_body
 from .protocols.names import shown
-from .protocols.raw import Buffer
 from .request import Code
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -45,7 +44,7 @@ class Door:
         return self._app(scope, receive, send)
 
     def opening(self, inference: Inference) -> Inference:
-        """Return what begins the requests that are let in."""
+        """Return what hears of the requests that are let in."""
         return _Opening(self.refuses, inference)
 
     def refuses(self, method: str, headers: dict[bytes, bytes]) -> str | None:
@@ -64,17 +63,17 @@ class Door:
 
 
 class _Opening:
-    """Begins what is let in."""
+    """Hears of what is let in."""
 
     def __init__(
         self, refuses: Callable[[str, dict[bytes, bytes]], str | None], inference: Inference
     ) -> None:
-        self._refuses, self._begin = refuses, inference.begin
-        self.asked = inference.asked
+        self._refuses, self._hear = refuses, inference.hear
 
-    def begin(self, asked: Asked, headers: dict[bytes, bytes], body: Buffer) -> Begun:
-        why = self._refuses("POST", headers)
-        return self._begin(asked, headers, body) if why is None else _refusal(why)
+    def hear(self, target: bytes, headers: dict[bytes, bytes]) -> Begin | None:
+        begin = self._hear(target, headers)
+        why = None if begin is None else self._refuses("POST", headers)
+        return begin if why is None else lambda _: _refusal(why)
 
 
 def _name(host: str) -> str:

@@ -66,6 +66,10 @@ class LimitedProtocol(ShortProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what has come, and see how long the rest may take."""
+        if not self._head and self.is_known(data):
+            self.silent.pop(self, None)
+            self.hear_again(data)
+            return
         self._bare += len(data)
         self._data, self._ended = data, False
         super().data_received(data)
@@ -138,7 +142,8 @@ class LimitedProtocol(ShortProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         else:

@@ -52,13 +52,31 @@ class Front:
         self.app: ASGIApp = Door(front, "127.0.0.1")
         self.inference = Door(front, "127.0.0.1").opening(front)
 
-    def hear(self, parts: Sequence[bytes], *, short: bool) -> bytes:
+    def hear(self, parts: Sequence[bytes], *, short: bool, turns: bool = False) -> bytes:
         """Return what is answered to a caller who sends these parts and ends the connection with
-        the last request."""
+        the last request; in `turns` he waits for an answer to each."""
         with asyncio.Runner() as runner:
-            return runner.run(self._hear(parts, self.inference if short else None))
+            return runner.run(self._hear(parts, self.inference if short else None, turns))
 
-    async def _hear(self, parts: Sequence[bytes], inference: Inference | None) -> bytes:
+    async def _hear(
+        self, parts: Sequence[bytes], inference: Inference | None, turns: bool
+    ) -> bytes:
+        protocol = self.protocol(inference)
+        caller = Caller(protocol)
+        for part in parts:
+            if caller.is_closing():
+                break
+            protocol.data_received(part)
+            await caller.reads_on()
+            if turns:
+                await caller.answered()
+        async with asyncio.timeout(60):
+            await caller.closed.wait()
+        protocol.connection_lost(None)
+        return b"".join(caller.written)
+
+    def protocol(self, inference: Inference | None) -> LimitedProtocol:
+        """Return what hears one caller, of the event loop that runs."""
         kind = limited(CallerLimits(), inference)
         config = uvicorn.Config(
             self.app,
@@ -70,17 +88,7 @@ class Front:
             proxy_headers=False,
         )
         config.load()
-        protocol: LimitedProtocol = kind(config, ServerState(), {})
-        caller = Caller(protocol)
-        for part in parts:
-            if caller.is_closing():
-                break
-            protocol.data_received(part)
-            await caller.reads_on()
-        async with asyncio.timeout(60):
-            await caller.closed.wait()
-        protocol.connection_lost(None)
-        return b"".join(caller.written)
+        return kind(config, ServerState(), {})
 
 
 class Caller(asyncio.Transport):
@@ -91,6 +99,7 @@ class Caller(asyncio.Transport):
         self.written: list[bytes] = []
         self.closed, self._reads = asyncio.Event(), asyncio.Event()
         self._reads.set()
+        self._protocol, self._wrote = protocol, asyncio.Event()
         protocol.connection_made(self)
 
     async def reads_on(self) -> None:
@@ -100,12 +109,20 @@ class Caller(asyncio.Transport):
         for one in both:
             one.cancel()
 
+    async def answered(self) -> None:
+        """Wait until there is no request that is not answered."""
+        async with asyncio.timeout(60):
+            while not (self._protocol.cycle.response_complete or self.is_closing()):
+                self._wrote.clear()
+                await self._wrote.wait()
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return ("127.0.0.1", 1) if name in ("sockname", "peername") else default
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self.closed.is_set():
             self.written.append(bytes(data))
+            self._wrote.set()
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -115,6 +132,7 @@ class Caller(asyncio.Transport):
 
     def close(self) -> None:
         self.closed.set()
+        self._wrote.set()
 
     abort = close
 
@@ -251,6 +269,41 @@ def test_the_short_way_answers_as_the_other(engines: list[Engine]) -> None:
         answers = [told(front.hear([content + LAST], short=short)) for short in (True, False)]
         assert answers[0] == answers[1], name
         assert answers[0].startswith(b"HTTP/1.1 "), name
+
+
+def test_a_head_that_is_known_is_answered_as_the_first_time(engines: list[Engine]) -> None:
+    front = Front(engines)
+    for name, content in REQUESTS.items():
+        other = content.replace(b"0.5", b"2.5")  # behind the same head
+        parts = [content, content, other, REQUESTS["one"], content, content, other + LAST]
+        answers = [told(front.hear(parts, short=one, turns=True)) for one in (True, False)]
+        assert answers[0] == answers[1], name
+
+
+def test_a_short_head_is_kept_until_another_comes(engines: list[Engine]) -> None:
+    asyncio.run(_keeps(Front(engines)))
+
+
+async def _keeps(front: Front) -> None:
+    for name in ("one", "binary", "of no model", "an expectation", "from elsewhere", "coded"):
+        protocol, content = front.protocol(front.inference), REQUESTS[name]
+        caller = Caller(protocol)
+        protocol.data_received(content)
+        await caller.answered()
+        assert protocol.is_known(content), name
+        assert not protocol.is_known(content + b"1"), name
+        assert not protocol.is_known(content[:-1]), name
+        assert not protocol.is_known(b"x" + content[1:]), name
+        protocol.data_received(LAST[:10])
+        assert not protocol.is_known(content), name
+        protocol.connection_lost(None)
+    for name in ("of a long name", "the last", "1.0, to be kept", "a chunk", "GET", "not POST"):
+        protocol, content = front.protocol(front.inference), REQUESTS[name]
+        caller = Caller(protocol)
+        protocol.data_received(content)
+        await caller.answered()
+        assert not protocol.is_known(content), name
+        protocol.connection_lost(None)
 
 
 @pytest.mark.slow
