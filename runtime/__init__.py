@@ -25,7 +25,8 @@ tells stages that ask whose rows they have, and `stage_calls` counts what an ens
 members.
 
 Drivers. An `engine` (`engine_config`) has `calls`, which run a flow `inline` in the caller's
-thread, and `submissions`, which make it a `task` for its `crew`; who is `inside` is counted.
+thread, `meetings` of those that have waited for one to end there, and `submissions`, which make it
+a `task` for its `crew`; who is `inside` is counted.
 `scheduler` decides what is next, with the `entrance`, `strands` of what has begun, `foresight`
 (`admission`, `room`, `forecast`), `stage_queues` (`company`, `units`) and `batcher` (`line`,
 `gather`, `queue_policy`, `agenda`); `jobs` does, `threads` take in what a `shift` waits for

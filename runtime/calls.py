@@ -54,7 +54,7 @@ class Calls:
                 raise EngineClosed
             columns = pipeline.accept(inputs)
             if bounded:
-                held = self._taken(pipeline, columns)
+                held = self.taken(pipeline, columns)
             block, presenters = pipeline.whole if outputs is None else pipeline.wanted(outputs)
             plan, clock = pipeline.plan, self._clock
             group = ONE if plan.batch is None else pipeline.group(columns)
@@ -102,7 +102,7 @@ class Calls:
             if self._inside.closed:
                 self._inside.tell_left()
 
-    def _taken(self, pipeline: Prepared, columns: list[Rows]) -> int:
+    def taken(self, pipeline: Prepared, columns: list[Rows]) -> int:
         """Take room for inputs; return how much. Raises Fault when there is none."""
         size, name = size_of(columns), pipeline.plan.name
         if self._room.take(size):

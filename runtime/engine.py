@@ -19,6 +19,7 @@ from .engine_config import EngineConfig
 from .inside import Inside
 from .jobs import RunBatch
 from .load import Progress, Stages
+from .meetings import Meetings
 from .metrics import Metrics, Snapshot
 from .observe.batches import run_watched_batch
 from .observe.recording import Recording
@@ -89,6 +90,7 @@ class Engine:
         calls = Calls(self._metrics, inside, self._clock, self._room)
         submissions = Submissions(calls, self._metrics, inside, self._clock, self._crew)
         self.run, self.stream, self.count_refused = calls.run, calls.stream, calls.count_refused
+        self.meet = Meetings(calls, inside, self._room, self._clock).run
         self.dispatch, self.open_stream = submissions.dispatch, submissions.open_stream
 
     def call(self, request: Request, *, bounded: bool = False) -> Response:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from ..stdlib.op import Item
 from .context import Context
 from .custom_metrics import CustomMetrics
+from .meetings import Tell
 from .protocols.models import Model
 from .request import Request, Response
 from .streams import Stream
@@ -39,9 +40,10 @@ class Nested(Protocol):
 
     def submit(self, request: Request, version: str) -> Future[Response]: ...
 
-    def run(self, request: Request, version: str) -> Response | Future[Response]:
+    def run(self, request: Request, version: str, tell: Tell) -> None:
         """Ask from a thread that does nothing else until the answer is there, and so had better
-        run the request: return that where it has."""
+        run the request, and what waits for that. `tell` is called once with what has become of it,
+        in this thread or another."""
         ...
 
     def open(
@@ -53,6 +55,20 @@ class Nested(Protocol):
     def load(self, name: str, config: str) -> "Future[None]": ...
 
     def unload(self, name: str) -> "Future[None]": ...
+
+
+def tell_of(future: Future[Response], tell: Tell) -> None:
+    """Let `tell` be called with what a future comes to."""
+
+    def done(future: Future[Response]) -> None:
+        try:
+            found = future.result()
+        except BaseException as error:  # a cancelled future too, as when the engine is closed
+            tell(error)
+        else:
+            tell(found)
+
+    future.add_done_callback(done)
 
 
 class Urgency(NamedTuple):

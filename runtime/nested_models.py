@@ -1,12 +1,15 @@
 """Nested requests, answered by engines of this process."""
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from ..stdlib.op import Item
 from .custom_metrics import CustomMetrics
+from .meetings import Asked, Tell
+from .nested import tell_of
 from .prepared import Prepared
 from .protocols.models import Model
 from .request import Code, EngineClosed, Fault, InSequence, Request, Response
@@ -27,6 +30,8 @@ class Answers(Protocol):
     def call(self, request: Request, *, bounded: bool = False) -> Response: ...
 
     def submit(self, request: Request, *, runs: bool = False) -> Future[Response]: ...
+
+    def meet(self, pipeline: Prepared, waiting: Sequence[Asked]) -> None: ...
 
     def open_stream(
         self,
@@ -70,16 +75,25 @@ class Control(Protocol):
     def unload(self, name: str) -> "Future[None]": ...
 
 
+@dataclass(slots=True, eq=False)
+class _Runs:
+    """Requests of one engine that are run by the threads that have asked for them, and those that
+    wait for one to end."""
+
+    count: int = 0
+    waiting: list[tuple[Found, Asked]] = field(default_factory=list[tuple[Found, Asked]])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NestedModels:
-    """`control` None: what is served stays as it is. Engines that are `running` a request here have
-    it from a thread that has asked for it."""
+    """`control` None: what is served stays as it is."""
 
     find: Find
     metrics: CustomMetrics
     now: Callable[[], float]
     control: Control | None = None
-    running: set[Answers] = field(default_factory=set["Answers"])
+    _running: "dict[Answers, _Runs]" = field(default_factory=dict["Answers", "_Runs"])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def model(self, name: str, version: str) -> Model:
         return self.find(name, version).model
@@ -87,22 +101,68 @@ class NestedModels:
     def submit(self, request: Request, version: str) -> Future[Response]:
         return self._sent(request, version, lambda found: found.engine.submit(request))
 
-    def run(self, request: Request, version: str) -> Response | Future[Response]:
+    def run(self, request: Request, version: str, tell: Tell) -> None:
         """Ask where nothing can be told meanwhile that this thread had to hear of. An engine that
-        has no other request, none from here either, has nothing for this one to wait for or meet;
-        else it is handed to that, which may let this thread begin it."""
+        has no other request has nothing for this one to wait for or meet: it runs here. While
+        others run so, it waits for one of them, whose thread then runs all that waits together.
+        Else it is handed to the engine, which may let this thread begin it."""
 
-        def start(found: Found) -> Response | Future[Response]:
+        def start(found: Found) -> None:
             engine = found.engine
-            if not engine.quiet or engine in self.running or _waits(request, found.prepared):
-                return engine.submit(request, runs=True)
-            self.running.add(engine)
-            try:
-                return engine.call(request, bounded=True)
-            finally:
-                self.running.discard(engine)
+            if engine.quiet and not _waits(request, found.prepared):
+                begins = self._begin(found, Asked(request, version, self.now(), tell))
+                if begins:
+                    try:
+                        tell(_called(engine, request))
+                    finally:
+                        self._end(engine)
+                if begins is not None:
+                    return
+            tell_of(engine.submit(request, runs=True), tell)
 
-        return self._sent(request, version, start)
+        self._sent(request, version, start)
+
+    def _begin(self, found: Found, asked: Asked) -> bool | None:
+        """Whether a request is to run at once, or has been let wait (False); None: neither."""
+        with self._lock:
+            runs = self._running.get(found.engine)
+            if runs is None:
+                runs = self._running[found.engine] = _Runs()
+            elif not found.prepared.meets.rows:
+                return None
+            elif runs.count == found.prepared.meets.runs:
+                runs.waiting.append((found, asked))
+                return False
+            runs.count += 1
+            return True
+
+    def _end(self, engine: Answers) -> None:
+        """Run what waits for a request that has been run, until nothing does."""
+        while True:
+            with self._lock:
+                runs = self._running[engine]
+                if not runs.waiting:
+                    runs.count -= 1
+                    if not runs.count:
+                        del self._running[engine]
+                    return
+                waiting, runs.waiting = runs.waiting, []
+            for pipeline in dict.fromkeys(found.prepared for found, _ in waiting):
+                self._meet(pipeline, [one for one in waiting if one[0].prepared is pipeline])
+
+    def _meet(self, pipeline: Prepared, waiting: "Sequence[tuple[Found, Asked]]") -> None:
+        engine = waiting[0][0].engine
+        try:
+            engine.meet(pipeline, [asked for _, asked in waiting])
+        except EngineClosed:
+            for _, asked in waiting:
+                self._hand(asked)
+
+    def _hand(self, asked: Asked) -> None:
+        try:
+            tell_of(self.submit(asked.request, asked.version), asked.tell)
+        except Fault as fault:
+            asked.tell(fault)
 
     def open(
         self, request: Request, version: str, notify: Callable[[], object]
@@ -140,15 +200,24 @@ class NestedModels:
 
     def _sent(self, request: Request, version: str, start: Callable[[Found], Result]) -> Result:
         """Start a request where it is routed; anew when that engine was closed in between."""
-        tried: Found | None = None
+        tried: Answers | None = None
         while True:
             found = self.find(request.pipeline, version, request)
             try:
                 return start(found)
             except EngineClosed:
-                if found is tried:
+                if found.engine is tried:
                     raise
-                tried = found
+                tried = found.engine
+
+
+def _called(engine: Answers, request: Request) -> Response | Fault:
+    try:
+        return engine.call(request, bounded=True)
+    except EngineClosed:
+        raise
+    except Fault as fault:
+        return fault
 
 
 def _waits(request: Request, pipeline: Prepared) -> bool:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
+from typing import Final, NamedTuple, cast
 
 from ..compiler.plan import Block as PlannedBlock
 from ..compiler.plan import PipelinePlan, TryStep
@@ -23,7 +23,7 @@ from .queue_policy import level_of
 from .request import Fault, InSequence, Request, RequestError
 from .rows import Rows, size_of
 from .sequences import States, Turn
-from .stage import Awaiting, Stage
+from .stage import Awaiting, Policy, Stage
 from .stage_calls import CountedBlock, StageCalls
 from .turns import Sequences
 
@@ -35,6 +35,19 @@ _SUBSETS = 32
 """Different sets of wanted results that are kept bound; a caller cannot make more stay."""
 
 
+class Meeting(NamedTuple):
+    """Requests whose stage has nothing to decide of whoever waits for it: those that come while
+    so many `runs` are under way, where that is bounded, may wait and then share one of so many
+    `rows`."""
+
+    rows: int = 0
+    runs: int = 0
+
+
+APART: Final = Meeting()
+"""Of requests that do not wait for each other so."""
+
+
 class Prepared:
     """`average` is the running mean of the seconds that a request computes, `start_seconds` of
     those until it first waits for a stage; None before the first. `cheap` says whether a request
@@ -43,7 +56,8 @@ class Prepared:
     run under a time limit of a `try`. `whole` is the block that gives all results, and what
     presents them. `told` are the stages that are given the request, each with the number of its
     parameters; `body` is the plan's with its `chains` as one call each; `awaits` those for which a
-    stream is parked until they have something to give."""
+    stream is parked until they have something to give. `meets` says whether it is so simple that
+    requests may wait for each other outside of the queues."""
 
     def __init__(
         self,
@@ -86,6 +100,7 @@ class Prepared:
         self._alone = not self.queued and sequences is None and not self._caches
         presenters = tuple(Presenter(pipeline, i) for i in range(len(pipeline.results)))
         self.whole = self._bound(pipeline.body), presenters
+        self.meets = self._meeting([stages[one].policy for one in asked])
         self._keeping = threading.Lock()
         self._subsets: dict[tuple[str, ...], tuple[Block, tuple[Presenter, ...]]] = {}
 
@@ -214,6 +229,23 @@ class Prepared:
     def started(self, seconds: float) -> None:
         """Note how long a request took to reach its first queue."""
         self.start_seconds = running_mean(self.start_seconds, seconds)
+
+    def _meeting(self, policies: Sequence[Policy | None]) -> Meeting:
+        waits = self.plan.stream or self.takes or self._caches or self.sequences is not None
+        if waits or not self.whole[0].single or len(policies) != 1:
+            return APART
+        (policy,) = policies
+        if policy is None or policy.queueing is not None or policy.priorities is not None:
+            return APART
+        batching = policy.batching
+        if (
+            batching.maximum == 1
+            or batching.wait > 0
+            or batching.prefer
+            or batching.padding is not None
+        ):
+            return APART
+        return Meeting(batching.maximum, policy.instances or 0)
 
     def _bound(self, body: PlannedBlock) -> Block:
         body = self._chained(body)

@@ -13,7 +13,8 @@ import numpy as np
 from ...stdlib.op import Item
 from ..context import Context
 from ..custom_metrics import Labels, Refused
-from ..nested import Nested, urgency_of
+from ..meetings import Tell
+from ..nested import Nested, tell_of, urgency_of
 from ..protocols.datatypes import Datatype
 from ..protocols.inputs import read_inputs
 from ..protocols.models import Model
@@ -140,27 +141,27 @@ class Calls:
             )
         request = self._request(model, asks, header, content)
         if not header["decoupled"]:
-            runs = header["waits"] and asks.patient
-            found = self._run(request, version) if runs else self._nested.submit(request, version)
-            if isinstance(found, Response):
-                asks.answer(call, *_outputs(model, found.outputs))
+            tell = partial(_told, asks, call, model)
+            if header["waits"] and asks.patient:
+                self._run(request, version, tell)
             else:
-                found.add_done_callback(partial(_answered, asks, call, model))
+                tell_of(self._nested.submit(request, version), tell)
             return
         reader = _Reader(asks, model, request.outputs, self._pump)
         self._streams[asks, call] = reader
         reader.begin(self._nested, request, version, streams=streams)
         asks.answer(call, {"stream": call})
 
-    def _run(self, request: Request, version: str) -> "Response | Future[Response]":
+    def _run(self, request: Request, version: str, tell: Tell) -> None:
         """Ask from a thread that need hear nothing until the answer is there, which runs requests
         but once at a time: models that ask each other would nest deep."""
         here = threading.get_ident()
         if here in self._running:
-            return self._nested.submit(request, version)
+            tell_of(self._nested.submit(request, version), tell)
+            return
         self._running.add(here)
         try:
-            return self._nested.run(request, version)
+            self._nested.run(request, version, tell)
         finally:
             self._running.discard(here)
 
@@ -299,14 +300,13 @@ class _Reader:
         return _outputs(self._model, {name: outputs[name] for name in wanted})
 
 
-def _answered(asks: Asks, call: int, model: Model, future: "Future[Response]") -> None:
-    try:
-        answer, chunks = _outputs(model, future.result().outputs)
-    except Fault as fault:
-        answer, chunks = _failed(fault, model.name), list[Any]()
-    except BaseException as error:  # a cancelled future, as when the engine is closed
-        answer, chunks = _refused(f"{type(error).__name__}: {error}"), list[Any]()
-    asks.answer(call, answer, chunks)
+def _told(asks: Asks, call: int, model: Model, outcome: Response | BaseException) -> None:
+    if isinstance(outcome, Response):
+        asks.answer(call, *_outputs(model, outcome.outputs))
+    elif isinstance(outcome, Fault):
+        asks.answer(call, _failed(outcome, model.name))
+    else:
+        asks.answer(call, _refused(f"{type(outcome).__name__}: {outcome}"))
 
 
 def _settled(asks: Asks, call: int, future: "Future[None]") -> None:

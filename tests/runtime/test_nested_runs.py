@@ -73,6 +73,31 @@ def of(x: float, **more: object) -> Request:
     return Request("asks", {"x": np.float32(x)})._replace(**more)
 
 
+class Told:
+    """What becomes of a request that is asked for here; `here` says that it was run here."""
+
+    def __init__(self, engine: Engine, request: Request) -> None:
+        self._known, self._found = threading.Event(), list[Response | BaseException]()
+        self._asks, self.here = threading.get_ident(), False
+        engine.nested.run(request, "", self._tell)
+
+    def _tell(self, found: Response | BaseException) -> None:
+        self.here = threading.get_ident() == self._asks
+        self._found.append(found)
+        self._known.set()
+
+    @property
+    def is_known(self) -> bool:
+        return self._known.is_set()
+
+    def answer(self) -> float:
+        assert self._known.wait(LONG)
+        (found,) = self._found
+        if isinstance(found, BaseException):
+            raise found
+        return answer(found)
+
+
 def answer(found: "Response | Future[Response]") -> float:
     response = found.result(LONG) if isinstance(found, Future) else found
     return float(np.asarray(response.outputs["y"]))
@@ -88,9 +113,9 @@ def test_a_request_that_is_alone_runs_in_the_thread_that_asks_and_counts(
         return x + 1
 
     hub.outer = outer
-    found = engine.nested.run(of(1.0), "")
-    assert isinstance(found, Response)
-    assert answer(found) == 2.0
+    found = Told(engine, of(1.0))
+    assert found.is_known
+    assert found.answer() == 2.0
     assert threads == [threading.get_ident()]
     assert [one.successes for one in engine.metrics.pipelines] == [1, 0, 0]
 
@@ -107,9 +132,8 @@ def test_one_that_is_not_alone_meets_the_others(engine: Engine, hub: Hub) -> Non
     other = engine.submit(of(4.0))
     assert begun.wait(LONG)
     assert not engine.quiet
-    found = engine.nested.run(of(5.0), "")
-    assert isinstance(found, Future)
-    assert answer(found) == 5.0
+    found = Told(engine, of(5.0))
+    assert found.answer() == 5.0
     go.set()
     assert answer(other) == 4.0
 
@@ -117,31 +141,31 @@ def test_one_that_is_not_alone_meets_the_others(engine: Engine, hub: Hub) -> Non
 def test_one_that_is_asked_for_amid_another_is_handed_to_the_engine(
     engine: Engine, hub: Hub
 ) -> None:
-    found: list[Response | Future[Response]] = []
+    found: list[Told] = []
 
     def outer(x: float) -> float:
         if x > 0.0:
-            found.append(engine.nested.run(of(x - 1.0), ""))
-            return answer(found[-1]) + 1.0
+            found.append(Told(engine, of(x - 1.0)))
+            return found[-1].answer() + 1.0
         return 10.0
 
     hub.outer = outer
-    assert answer(engine.nested.run(of(1.0), "")) == 11.0
-    assert [type(one) for one in found] != [Response]
-    assert isinstance(engine.nested.run(of(0.0), ""), Response)  # it is over, and is forgotten
+    assert Told(engine, of(1.0)).answer() == 11.0
+    assert Told(engine, of(0.0)).here  # it is over, and is forgotten
 
 
 def test_one_that_may_have_to_be_told_something_is_handed_to_the_engine(
     engine: Engine, hub: Hub
 ) -> None:
-    hub.outer = lambda x: x
-    late = of(2.0, deadline=engine.nested.now() + LONG)
-    assert isinstance(engine.nested.run(late, ""), Future)
+    go = threading.Event()
+    hub.outer = lambda x: x if go.wait(LONG) else 0.0
+    found = Told(engine, of(2.0, deadline=engine.nested.now() + LONG))
+    assert not found.is_known  # another thread is at it, and this one is free
+    go.set()
+    assert found.answer() == 2.0
     turn = InSequence(7, start=True, end=True)
-    found = engine.nested.run(of(3.0, pipeline="counts", sequence=turn), "")
-    assert isinstance(found, Future)
-    assert answer(found) == 3.0
-    assert isinstance(engine.nested.run(of(4.0, pipeline="takes"), ""), Future)
+    assert Told(engine, of(3.0, pipeline="counts", sequence=turn)).answer() == 3.0
+    assert Told(engine, of(4.0, pipeline="takes")).answer() == 4.0
 
 
 def test_what_fails_is_raised_at_once_and_leaves_nothing_behind(engine: Engine, hub: Hub) -> None:
@@ -150,7 +174,7 @@ def test_what_fails_is_raised_at_once_and_leaves_nothing_behind(engine: Engine, 
 
     hub.outer = outer
     with pytest.raises(Fault, match="not 3") as failed:
-        engine.nested.run(of(3.0), "")
+        Told(engine, of(3.0)).answer()
     assert failed.value.code is Code.FAILED
     hub.outer = lambda x: x
-    assert isinstance(engine.nested.run(of(4.0), ""), Response)
+    assert Told(engine, of(4.0)).here
