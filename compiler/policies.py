@@ -95,7 +95,7 @@ class Service:
     `cache` is how many bytes of results are kept; `warmup` of how many rows the runs at loading
     are; `resources` what a run takes of the rate limiter's; `cpus` the cores that it runs on and
     `threads` how many it uses. With `graphs` the runs of a size that it is warmed up with are CUDA
-    graphs.
+    graphs. A model that else has processes of its own is `in_process`, the engine's.
     """
 
     priority: Priorities | None = None
@@ -107,6 +107,7 @@ class Service:
     isolation: Isolation | None = None
     graphs: bool = False
     engine: EngineBuild | None = None  # None: as TensorRT has it, where that runs the stage
+    in_process: bool = False
 
 
 NO_SERVICE: Final = Service()  # nothing is said

@@ -78,6 +78,7 @@ def describe_service(
     said += [f"threads {service.threads}"] if service.threads is not None else []
     said += [f"cpus {_numbers(service.cpus)}"] if service.cpus else []
     said += [_isolation(service.isolation)] if service.isolation is not None else []
+    said += ["in the server's process"] if service.in_process else []
     said += [f"engine {_engine(service.engine)}"] if service.engine is not None else []
     return tuple(said)
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 from ..dsl import ast
 from ..dsl.diagnostic import Diagnostic
@@ -48,6 +48,11 @@ class Stage:
                 return kind == "python"
             case None:
                 return False
+
+    @property
+    def is_triton(self) -> bool:
+        """Whether it is a model that has processes of its own where nothing is said."""
+        return self.kind == "triton_python"
 
     @property
     def kind(self) -> str:
@@ -149,18 +154,26 @@ def _placed(setting: ast.Setting, item: ast.Expr) -> tuple[str, int]:
 
 def read_isolation(
     section: Section, stage: Stage, diagnostics: list[Diagnostic]
-) -> Isolation | None:
-    """Take `isolate = on` or `isolate { memory = 2GiB, timeout = 5s }`, of what runs Python."""
-    if not stage.is_python:
+) -> tuple[Isolation | None, bool]:
+    """Take `isolate = on`, `off` or `{ memory = 2GiB, timeout = 5s }`, of what runs Python; the
+    second of what is returned says that a model which else has a process runs in the engine's."""
+    if not (stage.is_python or stage.is_triton):
         message = f"`isolate` has no effect on `{stage.name}`: only Python runs in its own process"
         section.refuse("isolate", "HR403", message)
-    return section.take("isolate", lambda s: _isolation(s, diagnostics))
+    found = section.take("isolate", lambda s: _isolation(s, stage, diagnostics))
+    return (found, False) if isinstance(found, Isolation) else (None, found is not None)
 
 
-def _isolation(setting: ast.Setting, diagnostics: list[Diagnostic]) -> Isolation:
+def _isolation(
+    setting: ast.Setting, stage: Stage, diagnostics: list[Diagnostic]
+) -> Isolation | Literal["off"]:
     if setting.settings is None:
-        read.word("on")(setting)
-        return Isolation()
+        if read.word("on", "off")(setting) == "on":
+            return Isolation()
+        if not stage.is_triton:
+            message = f"`isolate = off` has no effect on `{stage.name}`: nothing isolates it"
+            raise Mistake("HR403", message, setting.key.span, "has no effect", "leave it out")
+        return "off"
     section = Section(ISOLATE_KEYS, setting.settings)
     memory = section.take("memory", read.size)
     timeout = section.take("timeout", read.positive_duration)
@@ -174,6 +187,7 @@ def read_service(
     priority: Priorities | None,
     isolation: Isolation | None,
     *,
+    in_process: bool,
     given: Set[str],
     device: str,
     backend: str | None,
@@ -184,7 +198,8 @@ def read_service(
 
     `given` are all keys that are there, `device` where the stage runs.
     """
-    _refuse_cores(section, stage, device, backend, isolated="isolate" in given)
+    isolated = not in_process if stage.is_triton else "isolate" in given
+    _refuse_cores(section, stage, device, backend, isolated=isolated)
     cpus = section.take("cpus", lambda s: read.counts(s, least=0))
     threads = section.take("threads", read.count)
     if isinstance(stage.runs, FunctionDef) and not stage.runs.pure:
@@ -207,7 +222,15 @@ def read_service(
     resources = section.take("resources", lambda s: read_resources(s, diagnostics))
     rows = warmup if warmup is not None else ()
     service = Service(
-        priority, cache, rows, resources or (), cpus or (), threads, isolation, graphs
+        priority,
+        cache,
+        rows,
+        resources or (),
+        cpus or (),
+        threads,
+        isolation,
+        graphs,
+        in_process=in_process,
     )
     return service, warmup == ()
 
@@ -218,9 +241,10 @@ def _refuse_cores(
     """Refuse `cpus` and `threads` where the threads are not the stage's own."""
     for key in ("cpus", "threads"):
         message = f"`{key}` has no effect on `{stage.name}`"
-        if stage.is_python and not isolated:
+        if (stage.is_python or stage.is_triton) and not isolated:
             message = f"{message}: it runs in the threads that call it"
-            section.refuse(key, "HR403", message, ISOLATE)
+            cure = "leave out `isolate = off`" if stage.is_triton else ISOLATE
+            section.refuse(key, "HR403", message, cure)
         elif stage.kind in UNPLACED:
             section.refuse(key, "HR403", f"{message}: {UNPLACED[stage.kind]}")
         elif key == "cpus" and not stage.is_python and (backend or stage.kind) not in ON_DEVICES:

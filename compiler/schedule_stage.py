@@ -61,7 +61,7 @@ def read_stage(
     off, batching = _take_batching(section, stage)
     backend = section.take("backend", lambda s: read_backend(s, stage))
     precision = section.take("precision", lambda s: _precision(s, stage))
-    isolation = read_isolation(section, stage, section.diagnostics)
+    isolation, in_process = read_isolation(section, stage, section.diagnostics)
     core = take_core(section, entries, backend)
     placed = read_instances(section, stage, isolated="isolate" in given)
     device = placed.device if core is None else ON_DLA
@@ -81,6 +81,7 @@ def read_stage(
         stage,
         priority,
         isolation,
+        in_process=in_process,
         given=given,
         device=(device if core is not None else placed.farthest) or around.device or "cpu",
         backend=backend,

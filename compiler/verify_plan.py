@@ -103,7 +103,9 @@ def _verify_segment(segment: Segment, digests: set[str]) -> None:
 def _verify_policies(what: str, segment: ModelSegment | PythonSegment) -> None:
     verify_batching(what, segment.batching)
     verify_queueing(what, segment.queueing, segment.service.priority)
-    verify_service(what, segment.service, python=isinstance(segment, PythonSegment))
+    triton = isinstance(segment, ModelSegment) and segment.kind == "triton_python"
+    require(triton or not segment.service.in_process, f"{what} is no model with a process")
+    verify_service(what, segment.service, python=triton or isinstance(segment, PythonSegment))
 
 
 def _verify_needs(segment: Segment, totals: dict[str, int]) -> None:

@@ -51,6 +51,9 @@ def verify_service(what: str, service: Service, *, python: bool) -> None:
     require(service.threads is None or service.threads >= 1, f"{what} has no thread")
     verify_resources(what, service.resources)
     _verify_isolation(what, service.isolation, python=python)
+    limits = (service.isolation, service.threads, *service.cpus)
+    limited = any(one is not None for one in limits)
+    require(not (service.in_process and limited), f"{what} has limits in the engine's process")
     _verify_engine(what, service.engine, python=python)
 
 

@@ -1,4 +1,5 @@
-"""Models of Triton's Python backend: `model.py` files as they are, each in processes of its own.
+"""Models of Triton's Python backend: `model.py` files as they are, each in processes of its own, or
+where a schedule says so in the engine's.
 
 A plan has the folder of the model's version and what is beside it (`config.pbtxt`, modules, files).
 It is unpacked where the plan is loaded, and workers import the model from there. Plans that have
@@ -28,6 +29,8 @@ from ..triton_python.calls import Calls
 from ..triton_python.config import Config, arguments, declared, parameter, read_config
 from ..triton_python.decoupled import NextStage, OpenStage
 from ..triton_python.environment import interpreter
+from ..triton_python.inside import ModelInside
+from ..triton_python.instances import Instances
 from ..triton_python.iterative import iterations_of
 from ..triton_python.process import ModelProcess
 from ..triton_python.program import ModelProgram
@@ -73,13 +76,14 @@ def _key(segment: ModelSegment, loading: Loading) -> Hashable:
         segment.signature,
         (segment.input_names, segment.input_axes, segment.output_names, segment.output_axes),
         (segment.device, segment.instances),
-        (service.isolation, service.cpus, service.threads),
+        (service.isolation, service.in_process, service.cpus, service.threads),
         id(loading.nested),  # which they hold
     )
 
 
 class _Model:
-    """The workers of a model, for all plans that have it: the model itself, and ensembles."""
+    """The workers of a model, or its instances here, for all plans that have it: the model itself,
+    and ensembles."""
 
     def __init__(self, segment: ModelSegment, share: Share, loading: Loading) -> None:
         """Raises StageError or LoadError where one cannot be started."""
@@ -92,8 +96,9 @@ class _Model:
             bound = bool(written.get("sequence_batching")) and self.iterations is None
             found = _found(segment, share, folder, written, opened)
             calls = opened.enter_context(closing(Calls(loading.nested, found.outputs)))
-            self.pools = [
-                opened.enter_context(closing(_pool(found, calls, numbers)))
+            pool = _inside if segment.service.in_process else _pool
+            self.pools: list[Pool | Instances] = [
+                opened.enter_context(closing(pool(found, calls, numbers)))
                 for numbers in ([range(count)] if not bound else [[n] for n in range(count)])
             ]
             self._opened = opened.pop_all()
@@ -129,6 +134,9 @@ def _found(
     config = declared(written, inputs, () if decoupled else outputs, rows, segment.device)
     python, variables = None, dict[str, str]()
     if environment := parameter(config, _ENVIRONMENT):
+        if segment.service.in_process:
+            message = f"its environment `{environment}` needs a process ({_ENVIRONMENT})"
+            raise StageError(f"{message}, and `isolate = off` leaves it none: leave that out")
         where = opened.enter_context(TemporaryDirectory(prefix="headrace-env-"))
         python, variables = interpreter(environment, folder, Path(where))
     service = segment.service
@@ -160,6 +168,16 @@ def _pool(found: _Found, calls: Calls, instances: Sequence[int]) -> Pool:
         return ModelProcess(replace(found.program, arguments=told), calls)
 
     return Pool(found.program, len(instances), make=make)
+
+
+def _inside(found: _Found, calls: Calls, instances: Sequence[int]) -> Instances:
+    """Make some instances of a model in this process."""
+
+    def make(number: int) -> ModelInside:
+        told = found.told(instances[number])
+        return ModelInside(replace(found.program, arguments=told), calls)
+
+    return Instances(make, len(instances))
 
 
 def _named_outputs(config: Config) -> list[str]:

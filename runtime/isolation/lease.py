@@ -6,17 +6,37 @@ of a plan while one takes the place of the other.
 
 import threading
 import time
+from typing import Protocol
 
 from ..request import Code
 from ..stage import StageGone
-from .pool import GRACE, Pool
+from .pool import GRACE, Holder
+
+
+class Leased(Protocol):
+    """A pool, of workers or of what runs in this process."""
+
+    @property
+    def rehearses(self) -> bool: ...
+
+    @rehearses.setter
+    def rehearses(self, rehearses: bool) -> None: ...
+
+    @property
+    def is_up(self) -> bool: ...
+
+    def call(self, holder: Holder | None, *arguments: object) -> object: ...
+
+    def wake(self) -> None: ...
+
+    def kill(self, holder: Holder) -> None: ...
 
 
 class Lease:
     """Calling it calls the function of the pool. `close` ends these calls, and no worker that is at
     another's."""
 
-    def __init__(self, pool: Pool, *, first: bool = True) -> None:
+    def __init__(self, pool: Leased, *, first: bool = True) -> None:
         """What is called while it `rehearses` is gone through with workers that are started later,
         unless it is not the `first` of the pool's, which has done that."""
         self._pool, self._first = pool, first

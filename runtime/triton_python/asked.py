@@ -57,7 +57,8 @@ class Responses:
 
     def put(self, given: Given, size: int = 0) -> None:
         """Take in one response, of so many bytes."""
-        self._answers.put((given, size))
+        if not self._answers.put((given, size)) and self._room is not None:
+            self._room(None)  # it was told before it had anything to wait with
 
     def end(self, error: StageError | StageGone | None = None) -> None:
         """Note that there is no other; the first reason counts."""

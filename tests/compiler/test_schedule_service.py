@@ -22,10 +22,12 @@ F32 = TensorType(DType.F32, (3,))
 @pytest.fixture
 def graph(make: GraphMaker) -> Graph:
     """`read` and `whole` are ONNX models, the second without a batch axis; `clean` is a model in
-    Python; `quads` and `many` are functions, the second pure and batched; an op."""
+    Python, and `center` one of Triton's; `quads` and `many` are functions, the second pure and
+    batched; an op."""
     y = make.model("read", make.op("image.warp", make.param("x", F32), type=F32), type=F32)
     y = make.model("whole", y, type=F32, batches=False)
     y = make.model("clean", y, type=F32, backend="python")
+    y = make.model("center", y, type=F32, backend="triton_python")
     y = make.function("quads", y, type=F32)
     return make.graph(make.function("many", y, type=F32, batched=True, pure=True))
 
@@ -142,6 +144,12 @@ CASES = [
     ("read { isolate = on }", "HR403", "isolate", None),
     ("image.warp { isolate = on }", "HR403", "isolate", None),
     ("clean { isolate = yes }", "HR405", "yes", None),
+    ("clean { isolate = off }", "HR403", "isolate", "leave it out"),
+    ("quads { isolate = off }", "HR403", "isolate", "leave it out"),
+    ("center { isolate = of }", "HR405", "of", "did you mean `off`?"),
+    ("center { isolate = off, isolate { memory = 1GiB } }", "HR407", "isolate", None),
+    ("center { isolate = off, threads = 2 }", "HR403", "threads", "leave out `isolate = off`"),
+    ("center { isolate = off, cpus = [0] }", "HR403", "cpus", "leave out `isolate = off`"),
     ("clean { isolate { memroy = 1GiB } }", "HR402", "memroy", "did you mean `memory`?"),
     ("clean { isolate { timeout = 0ms } }", "HR406", "timeout = 0ms", None),
     ("clean { memory { cpu = 1GiB } }", "HR403", "memory", None),
@@ -217,6 +225,17 @@ CASES = [
     ("quads { precision = int8 }", "HR403", "precision", None),
     ("image.warp { precision = int8 }", "HR403", "precision", None),
 ]
+
+
+def test_a_model_of_triton_has_processes_unless_it_is_said_otherwise(graph: Graph) -> None:
+    for said, isolation, in_process in (
+        ("instances = 2", None, False),
+        ("isolate = on, threads = 2", Isolation(), False),
+        ("isolate { memory = 1GiB, timeout = 2s }", Isolation(1 << 30, 2.0), False),
+        ("isolate = off, instances = 2", None, True),
+    ):
+        service = settings(graph, f"center {{ {said} }}").stage("center").service
+        assert (service.isolation, service.in_process) == (isolation, in_process)
 
 
 @pytest.mark.parametrize(("text", "code", "at", "help"), CASES, ids=[case[0] for case in CASES])

@@ -50,6 +50,8 @@ def test_what_has_no_effect_is_said(tmp_path: Path, capsys: pytest.CaptureFixtur
         (("--rate-limit-resource=R:2",), "goes with --rate-limit"),
         (("--strict-readiness=maybe",), "neither true nor false"),
         (("--trace-config=triton,speed=2",), "no setting of tracing"),
+        (("--backend-config=python,in-process=maybe",), "neither true nor false"),
+        (("--backend-config=in-process=true",), "python,in-process=true"),
         (("--versions=all",), "`version_policy`"),
         (("ocr.plan",), "in the place of FILE"),
     ],

@@ -9,6 +9,7 @@ import pytest
 import headrace
 from headrace.cli.command import Exit
 from headrace.cli.main import main
+from headrace.dsl.diagnostic import Diagnostic
 from headrace.runtime.engine import EngineConfig
 from headrace.runtime.repository.policy import All
 from headrace.runtime.repository.repository import Repository
@@ -18,10 +19,10 @@ from headrace.triton.config import Message
 from headrace.triton.importing import write as write_app
 from headrace.triton.own_completion import OwnCompletions
 from headrace.triton.repository import read
-from headrace.triton.serving import Options, subjects_of
+from headrace.triton.serving import Options, find, subjects_of
 from tests.triton.comparing import ask, question
 from tests.triton.corpus import CASES, Case
-from tests.triton.test_run import following
+from tests.triton.test_run import ADD_ONE, PLACES, TENSORS, anywhere, following
 from tests.triton.writing import ensemble, put, unary
 
 ROWS = np.array([[1, -2], [3, -4]], np.float32)
@@ -108,10 +109,13 @@ def request(config: Message) -> dict[str, Any]:  # Any: JSON
 
 
 @pytest.mark.exhaustive  # a process for each Python model, twice
+@anywhere
 @pytest.mark.parametrize("case", SERVED, ids=lambda case: case.title)
-def test_what_is_imported_answers_as_the_repository(case: Case, tmp_path: Path) -> None:
+def test_what_is_imported_answers_as_the_repository(
+    case: Case, tmp_path: Path, options: Options
+) -> None:
     repository = read(case.write(tmp_path / "models"))
-    imported = write_app(repository, tmp_path / "app", Options())
+    imported = write_app(repository, tmp_path / "app", options)
     assert not imported.mistakes
     app = Repository(EngineConfig(workers=2), policies={"": All()})
     for source in imported.sources:
@@ -130,6 +134,29 @@ def test_what_is_imported_answers_as_the_repository(case: Case, tmp_path: Path) 
             assert (ours[0], ours[1].get("outputs")) == (theirs[0], theirs[1].get("outputs"))
             assert ours[0] == 200 or ours[1]["error"]
     app.close()
+
+
+def test_python_models_are_in_the_server_s_process_where_that_is_asked_for(tmp_path: Path) -> None:
+    own = 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "/opt/env" } }'
+    for name, more in (("plain", ""), ("apart", own)):
+        put(tmp_path / f"models/{name}/config.pbtxt", f'backend: "python" {TENSORS} {more}')
+        put(tmp_path / f"models/{name}/1/model.py", ADD_ONE.replace("auto_", ""))
+    ensemble(tmp_path / "models", "e", ["A"], ["B"], ["plain: X=A > Y=M", "apart: X=M > Y=B"])
+    _, in_process = PLACES
+    imported = write_app(read(tmp_path / "models"), tmp_path / "app", in_process)
+    texts = {one.stem: one.read_text() for one in imported.sources}
+    off = "isolate = off"
+    assert [(name, text.count(off)) for name, text in sorted(texts.items())] == [
+        ("apart", 0),
+        ("e", 1),
+        ("plain", 1),
+    ]
+    assert f"plain {{ instances = 1, {off} }}" in " ".join(texts["e"].split())
+    told = "`apart` keeps processes of its own: it has an environment of its own"
+    assert imported.notes == (told,)
+    warned: list[Diagnostic] = []
+    find((tmp_path / "models",), in_process, warned.extend, OwnCompletions())
+    assert [one.message for one in warned] == [told]
 
 
 @pytest.mark.slow  # a process of a Python model

@@ -25,6 +25,7 @@ from headrace.runtime.server_config import ServerConfig
 from headrace.triton.overlay import configuring
 from headrace.triton.own_completion import OwnCompletions
 from headrace.triton.serving import Options, find
+from headrace.triton.translate.schedule import Serving
 from tests.triton.test_translate import write_sequences
 from tests.triton.writing import ensemble, put, unary
 
@@ -66,6 +67,12 @@ TENSORS = (
     'input { name: "X" data_type: TYPE_FP32 dims: [ 2 ] }\n'
     'output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }\nmax_batch_size: 4\n'
 )
+
+
+PLACES = [Options(), Options(serving=Serving(in_process=True))]
+"""Python models in processes of their own, and in the server's."""
+
+anywhere = pytest.mark.parametrize("options", PLACES, ids=["processes", "in process"])
 
 
 class Follower:
@@ -196,7 +203,10 @@ def test_a_sequence_goes_through_a_model_and_an_ensemble(tmp_path: Path) -> None
 
 
 @pytest.mark.slow  # each of three models is a process
-def test_python_models_answer_once_or_often_alone_and_in_an_ensemble(tmp_path: Path) -> None:
+@anywhere
+def test_python_models_answer_once_or_often_alone_and_in_an_ensemble(
+    tmp_path: Path, options: Options
+) -> None:
     put(tmp_path / "once/1/model.py", ADD_ONE)
     put(tmp_path / "often/1/model.py", THREE_TIMES)
     put(
@@ -206,7 +216,7 @@ def test_python_models_answer_once_or_often_alone_and_in_an_ensemble(tmp_path: P
     ensemble(
         tmp_path, "e", ["A"], ["B"], ["often: X=M > Y=N", "once: X=A > Y=M", "once: X=N > Y=B"]
     )
-    with following(tmp_path) as (_, _, grpc):
+    with following(tmp_path, options) as (_, _, grpc):
         client: Any = grpc_client.InferenceServerClient(grpc)
         answer = client.infer("once", [given(grpc_client, "X", ROWS)]).as_numpy("Y")
         np.testing.assert_array_equal(answer, ROWS + 1)
@@ -344,25 +354,31 @@ def test_callers_load_files_that_are_no_code(tmp_path: Path) -> None:
 
 
 WHO = """
-import os
+import random
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
 
 class TritonPythonModel:
+    def initialize(self, args):
+        self.who = random.SystemRandom().randrange(1 << 24)
+
     def execute(self, requests):
-        who = [np.full_like(one.inputs()[0].as_numpy(), os.getpid()) for one in requests]
+        who = [np.full_like(one.inputs()[0].as_numpy(), self.who) for one in requests]
         return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", one)]) for one in who]
 """
 
 
 @pytest.mark.slow  # a process is started
-def test_a_python_model_and_ensembles_with_it_have_the_same_workers(tmp_path: Path) -> None:
+@anywhere
+def test_a_python_model_and_ensembles_with_it_have_the_same_workers(
+    tmp_path: Path, options: Options
+) -> None:
     put(tmp_path / "who/config.pbtxt", 'backend: "python"\n' + TENSORS)
     put(tmp_path / "who/1/model.py", WHO)
     ensemble(tmp_path, "e", ["A"], ["B"], ["who: X=A > Y=B"])
     ensemble(tmp_path, "f", ["A"], ["B"], ["who: X=A > Y=t", "who: X=t > Y=B"])
-    with following(tmp_path) as (follower, http, _):
+    with following(tmp_path, options) as (follower, http, _):
         client: Any = http_client.InferenceServerClient(http)
         x = np.ones((1, 2), np.float32)
 

@@ -10,14 +10,12 @@ import pytest
 import tritonclient.grpc as grpc_client
 from numpy.typing import NDArray
 
-from tests.triton.test_run import following
+from tests.triton.test_run import PLACES, following
 from tests.triton.writing import STRING, put, save, tensor
 
 pytestmark = pytest.mark.slow  # each model is a process
 
 TOTALS = """
-import os
-
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -25,6 +23,7 @@ import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
     def initialize(self, args):
         self.totals = {}
+        self.number = int(args["model_instance_name"].rpartition("_")[2])
 
     def execute(self, requests):
         return [self.answer(one) for one in requests]
@@ -40,7 +39,7 @@ class TritonPythonModel:
         answer = self.totals[key]
         if flags & 2:
             del self.totals[key]
-        worker = np.array([[os.getpid()]], np.int32)
+        worker = np.array([[self.number]], np.int32)
         tensors = [pb_utils.Tensor("SUM", answer), pb_utils.Tensor("ALIVE", alive)]
         tensors.append(pb_utils.Tensor("WORKER", worker))
         return pb_utils.InferenceResponse(tensors)
@@ -145,8 +144,10 @@ def anew(*controls: str) -> str:
     return f"sequence_batching {{ iterative_sequence: true {' '.join(controls)} }}\n"
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+@pytest.fixture(scope="module", params=PLACES, ids=["processes", "in process"])
+def client(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("models")
     for name, model, config in (
         ("direct", TOTALS, totals("direct { }")),
@@ -157,7 +158,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     ):
         put(folder / name / "1/model.py", model)
         put(folder / name / "config.pbtxt", config)
-    with following(folder) as (follower, _, grpc):
+    with following(folder, request.param) as (follower, _, grpc):
         assert not follower.failures, follower.failures
         with grpc_client.InferenceServerClient(grpc) as client:
             yield client

@@ -82,7 +82,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NAME:COUNT[:DEVICE]",
     )
     group.add_argument(
-        "--backend-config", action="append", default=[], metavar="BACKEND,NAME=VALUE"
+        "--backend-config",
+        action="append",
+        default=[],
+        metavar="BACKEND,NAME=VALUE",
+        help="default-max-batch-size=N; python,in-process=true: Python models without a process",
     )
     group.add_argument("--exit-timeout-secs", type=int, metavar="SECONDS", help="as --grace")
     group.add_argument("--log-verbose", type=int, default=0, metavar="LEVEL")
@@ -238,19 +242,22 @@ def _options(arguments: Namespace) -> "Options":
     counted = arguments.rate_limit != "off"
     if arguments.rate_limit_resource and not counted:
         raise UsageError("--rate-limit-resource goes with --rate-limit=execution_count")
+    resources = dict(arguments.rate_limit_resource) if counted else None
+    defaults, in_process = _backends(arguments.backend_config)
     return Options(
-        _defaults(arguments.backend_config),
-        Serving(max(sizes, default=None), dict(arguments.rate_limit_resource) if counted else None),
+        defaults,
+        Serving(max(sizes, default=None), resources, in_process),
         arguments.model_config_name,
         completes=not (arguments.strict_model_config or arguments.disable_auto_complete_config),
     )
 
 
-def _defaults(given: Sequence[str]) -> "Defaults":
-    """Read what matters here of `--backend-config`."""
+def _backends(given: Sequence[str]) -> "tuple[Defaults, bool]":
+    """Read what matters here of `--backend-config`; the second of what is returned says that Python
+    models are in the server's process."""
     from ..triton.complete import Defaults
 
-    found = Defaults()
+    found, in_process = Defaults(), False
     for one in given:
         backend, comma, setting = one.rpartition(",")
         name, equals, value = setting.partition("=")
@@ -260,7 +267,14 @@ def _defaults(given: Sequence[str]) -> "Defaults":
             if not value.isdigit():
                 raise UsageError(f"`{one}`: `{value}` is no number of rows")
             found = replace(found, max_batch_size=int(value))
-    return found
+        if name == "in-process":
+            if backend != "python":
+                raise UsageError(f"`{one}`: only `python` has processes", "python,in-process=true")
+            try:
+                in_process = _flag(value)
+            except ArgumentTypeError as error:
+                raise UsageError(f"`{one}`: {error}") from None
+    return found, in_process
 
 
 def _flag(text: str) -> bool:

@@ -24,6 +24,11 @@ def _arguments(parser: ArgumentParser) -> None:
         metavar="MIB",
         help="what a model with `response_cache` may keep; default: 64",
     )
+    parser.add_argument(
+        "--in-process",
+        action="store_true",
+        help="run Python models in the server's own process, where they can be (`isolate = off`)",
+    )
 
 
 def _run(arguments: Namespace, console: Console) -> Exit:
@@ -50,7 +55,8 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     if any(one.severity is Severity.ERROR for one in found):
         return Exit.MISTAKES
     options = Options(
-        serving=Serving(cache=arguments.cache << 20), config_name=arguments.model_config_name
+        serving=Serving(cache=arguments.cache << 20, in_process=arguments.in_process),
+        config_name=arguments.model_config_name,
     )
     imported = write(repository, out, options)
     for source in imported.sources:

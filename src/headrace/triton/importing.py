@@ -34,6 +34,7 @@ from .translate.draft import Surroundings
 from .translate.program import Program, translate, translate_script
 from .translate.scripts.program import asks
 from .translate.scripts.values import Kept
+from .translate.unserved import find_isolated
 from .translate.warmups import warmups
 
 _MODELS, _DATA, _PIPE = "models", "data", ".pipe"
@@ -74,6 +75,8 @@ def write(repository: Repository, out: Path, options: Options) -> Imported:
             _copy(program, around)
             sources.append(path)
             notes += _notes(subject, out)
+    if options.serving.in_process:
+        notes += [one.message for one in find_isolated(subjects)]
     return Imported(tuple(sources), tuple(dict.fromkeys(notes)), (*mistakes, *own.mistakes))
 
 

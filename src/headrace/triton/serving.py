@@ -25,7 +25,7 @@ from .translate.labels import labels
 from .translate.members import members
 from .translate.program import Program, translate
 from .translate.schedule import Serving
-from .translate.unserved import find_apart
+from .translate.unserved import find_apart, find_isolated
 from .translate.warmups import warmups
 
 
@@ -59,6 +59,8 @@ def find(
     subjects = subjects_of(repository, options, own)
     if options.serving.resources is not None:
         warn(tuple(find_apart(subjects)))
+    if options.serving.in_process:
+        warn(tuple(find_isolated(subjects)))
     errors = [*(one for one in found if one.severity is Severity.ERROR), *own.mistakes]
     around = Surroundings(Others(subjects), folders[0], options.serving)
     known = {one.model.folder: one for one in subjects}

@@ -37,17 +37,27 @@ pipeline numbers(COUNT: i32[1]) -> stream (N: i32[1]) {
 }
 
 schedule outer {
-    outer_model { batch { max = 8, wait = 0ms }, instances = 2 }
+    outer_model { batch { max = 8, wait = 0ms }, instances = 2, isolate = ON }
 }
 
 schedule inner {
-    inner_model { batch { max = 8, wait = 0ms } }
+    inner_model { batch { max = 8, wait = 0ms }, isolate = ON }
+}
+
+schedule numbers {
+    begin { isolate = ON }
 }
 """
 
 
+@pytest.fixture(scope="module", params=["on", "off"], ids=["processes", "in process"])
+def isolate(request: pytest.FixtureRequest) -> str:
+    """Whether models have processes of their own."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, isolate: str) -> Path:
     folder = tmp_path_factory.mktemp("models")
     for name, source in (("outer", "everything"), ("inner", "everything"), ("numbers", "counting")):
         (folder / name / "1").mkdir(parents=True)
@@ -56,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f'name: "{name}" backend: "python" max_batch_size: 8\n'
             f'parameters {{ key: "folder" value {{ string_value: "{folder}" }} }}\n'
         )
-    (folder / "all.pipe").write_text(PROGRAM)
+    (folder / "all.pipe").write_text(PROGRAM.replace("ON", isolate))
     return folder
 
 

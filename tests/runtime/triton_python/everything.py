@@ -53,6 +53,14 @@ class TritonPythonModel:
     def do_raise(self):
         raise ValueError("boom")
 
+    def do_leave(self, kind):
+        raise {"SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt}[kind]("bye")
+
+    def do_folder(self):
+        from triton_python_backend_utils import get_model_dir
+
+        return get_model_dir()
+
     def do_refuse(self):
         return pb.InferenceResponse(error=pb.TritonError("not so", pb.TritonError.INVALID_ARG))
 
@@ -108,6 +116,12 @@ class TritonPythonModel:
             return await asyncio.gather(*[one.async_exec() for one in asked])
 
         return json.dumps([json.loads(self.said(one)) for one in asyncio.run(all())])
+
+    def do_within(self, model, *do):
+        async def asked():
+            return self.do_ask(model, *do)
+
+        return asyncio.run(asked())
 
     def do_late(self, model):
         return self.said(self.nested(model, "hold never", timeout=1000).exec())

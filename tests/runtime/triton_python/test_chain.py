@@ -18,6 +18,7 @@ from headrace.runtime.rounds import Rounds
 from headrace.triton.own_completion import OwnCompletions
 from headrace.triton.serving import Options, find
 from tests.runtime.drivers import LONG
+from tests.triton.test_run import PLACES
 from tests.triton.writing import ensemble, put
 
 pytestmark = pytest.mark.slow
@@ -39,7 +40,8 @@ class TritonPythonModel:
     def execute(self, requests):
         given = [one.inputs()[0].as_numpy() for one in requests]
         if any(self.number == 0 and (one == 7).any() for one in given):
-            open("GATE").read()  # until whoever opens it has closed it
+            with open("GATE") as gate:
+                gate.read()  # until whoever opens it has closed it
         if any((one == -1 - self.number).any() for one in given):
             raise ValueError("a bad row")
         return [self.answer(one) for one in given]
@@ -118,6 +120,11 @@ def fault_of(asked: Future[Response]) -> Fault:
     return error
 
 
+@pytest.fixture(scope="module", params=PLACES, ids=["processes", "in process"])
+def options(request: pytest.FixtureRequest) -> Options:
+    return request.param
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("chain")
@@ -130,14 +137,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def plan_of(folder: Path, name: str) -> Plan:
-    (candidate,) = find((folder,), Options(), lambda _: None, OwnCompletions())[name].values()
+def plan_of(folder: Path, name: str, options: Options) -> Plan:
+    (candidate,) = find((folder,), options, lambda _: None, OwnCompletions())[name].values()
     return candidate.read()
 
 
 @pytest.fixture(scope="module")
-def plan(folder: Path) -> Plan:
-    return plan_of(folder, "e")
+def plan(folder: Path, options: Options) -> Plan:
+    return plan_of(folder, "e", options)
 
 
 @pytest.fixture(scope="module")
@@ -176,8 +183,8 @@ def test_who_is_refused_by_one_of_them_leaves_the_others(served: Served, at: int
     assert served.calls() == {one: before[one] + count for one, count in answered.items()}
 
 
-def test_who_is_refused_by_a_model_alone_leaves_the_others(folder: Path) -> None:
-    served = Served(plan_of(folder, "a"), folder.parent / "chain-gate")
+def test_who_is_refused_by_a_model_alone_leaves_the_others(folder: Path, options: Options) -> None:
+    served = Served(plan_of(folder, "a", options), folder.parent / "chain-gate")
     try:
         assert rows_of(served.ask([1])[0]) == [1]
         served.ran()

@@ -101,6 +101,26 @@ def test_what_a_model_raises_names_it_and_keeps_paths_for_the_log(engine: Engine
     assert json.loads(said(ask(engine, "request")))["together"] == 1
 
 
+def test_a_model_that_leaves_fails_its_request_and_goes_on(engine: Engine) -> None:
+    for kind in ("SystemExit", "KeyboardInterrupt"):
+        fault = failure(ask(engine, f"leave {kind}"))
+        assert (fault.code, fault.message.rpartition("message: ")[2]) == (
+            Code.FAILED,
+            f"{kind}: bye",
+        )
+    assert json.loads(said(ask(engine, "request")))["together"] == 1
+
+
+def test_a_model_knows_its_folder_whenever_it_asks(engine: Engine) -> None:
+    version = Path(said(ask(engine, "folder")))
+    assert (version / "model.py").is_file()
+    assert version.name == "1"
+
+
+def test_a_model_may_be_asked_from_within_a_coroutine(engine: Engine) -> None:
+    assert len(json.loads(said(ask(engine, "within inner many outer 3")))) == 3
+
+
 def test_a_request_is_given_again_until_it_is_answered(engine: Engine) -> None:
     assert said(ask(engine, "again 3", "inner", id="once more")) == "after 3"
 
@@ -209,8 +229,10 @@ def test_the_configuration_has_what_the_file_says_and_what_is_declared(engine: E
 
 
 def test_a_worker_that_dies_fails_what_it_was_at_and_the_next_request_works(
-    engine: Engine,
+    engine: Engine, isolate: str
 ) -> None:
+    if isolate == "off":
+        pytest.skip("it would end the tests")
     fault = failure(ask(engine, "die", "inner"))
     assert "status 3" in fault.message or "exit" in fault.message
     eventually(lambda: not engine.unready)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from headrace.runtime.request import Request, Response
-from headrace.triton.serving import Options
-from tests.triton.test_run import TENSORS, Follower
+from tests.triton.test_run import PLACES, TENSORS, Follower
 
 pytestmark = pytest.mark.slow
 
@@ -48,8 +47,8 @@ class TritonPythonModel:
 """
 
 
-@pytest.fixture
-def follower(tmp_path: Path) -> Iterator[Follower]:
+@pytest.fixture(params=PLACES, ids=["processes", "in process"])
+def follower(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Follower]:
     for name in ("a", "b"):
         folder = tmp_path / "models" / name
         (folder / "1").mkdir(parents=True)
@@ -58,7 +57,7 @@ def follower(tmp_path: Path) -> Iterator[Follower]:
             f'backend: "python" {TENSORS} instance_group {{ kind: KIND_CPU count: 3 }}'
         )
     os.environ["PIPES"] = str(tmp_path)
-    follower = Follower(tmp_path / "models", Options())
+    follower = Follower(tmp_path / "models", request.param)
     follower.renew()
     assert not follower.failures
     yield follower

@@ -32,8 +32,9 @@ from headrace.runtime.triton_python.worker.triton_python_backend_utils.link impo
     ROOM_BYTES,
     Link,
 )
+from headrace.triton.serving import Options
 from tests.triton.comparing import ask
-from tests.triton.test_run import following
+from tests.triton.test_run import anywhere, following
 
 EMPTY = Given({})
 REMARKS = """
@@ -135,6 +136,8 @@ def test_a_model_hears_of_what_is_taken_now_and_then() -> None:
     assert heard[3:] == [None]
     responses.leave()
     assert heard[3:] == [None]
+    responses.put(EMPTY)  # by a model that began when its caller had gone, and heard of no one
+    assert heard[4:] == [None]
 
 
 def test_a_model_that_has_answered_hears_of_no_one_leaving() -> None:
@@ -154,7 +157,8 @@ def test_many_responses_come_in_order(engine: Engine) -> None:
 
 
 @pytest.mark.slow
-def test_responses_are_read_while_their_model_executes(tmp_path: Path) -> None:
+@anywhere
+def test_responses_are_read_while_their_model_executes(tmp_path: Path, options: Options) -> None:
     count, version = 3 * ROOM, tmp_path / "models/m/1"
     version.mkdir(parents=True)
     gate = tmp_path / "go"
@@ -168,7 +172,10 @@ def test_responses_are_read_while_their_model_executes(tmp_path: Path) -> None:
     def hear(result: Any, error: Any) -> None:
         heard.put((result, error))
 
-    with following(tmp_path / "models") as (_, _, grpc), InferenceServerClient(grpc) as client:
+    with (
+        following(tmp_path / "models", options) as (_, _, grpc),
+        InferenceServerClient(grpc) as client,
+    ):
         client.start_stream(hear)
         for fails in (0, 1):
             given = InferInput("X", [2], "FP32")
@@ -184,13 +191,14 @@ def test_responses_are_read_while_their_model_executes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_parameters_of_a_response_are_those_of_the_answer(tmp_path: Path) -> None:
+@anywhere
+def test_parameters_of_a_response_are_those_of_the_answer(tmp_path: Path, options: Options) -> None:
     (tmp_path / "m" / "1").mkdir(parents=True)
     (tmp_path / "m" / "1" / "model.py").write_text(REMARKS)
     (tmp_path / "m" / "config.pbtxt").write_text(
         f'backend: "python"\n{TENSORS}dynamic_batching {{ }}'
     )
-    with following(tmp_path) as (follower, http, grpc):
+    with following(tmp_path, options) as (follower, http, grpc):
         nested = follower.repository.nested
         asked: list[tuple[str, Future[Response]]] = []
         for number in range(12):

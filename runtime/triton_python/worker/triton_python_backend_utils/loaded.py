@@ -6,6 +6,7 @@ import asyncio
 import threading
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from .batches import Group
@@ -68,6 +69,7 @@ class Model:
 
     def _kind(self, file: str) -> Any:
         if self._module is None:
+            WORKER.folder = str(Path(file).parent)
             self._module = self._load(file)
         kind = getattr(self._module, "TritonPythonModel", None)
         if kind is None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .batches import Reading, Writing, executed, read_header
-from .engine import WORKER, Engine
+from .engine import Engine
 from .link import Link
 from .loaded import Model, Wrong, said
 
@@ -110,7 +110,6 @@ def _imported(file: str) -> Any:
     """Return the module of a model: a member of the package that its version's folder is, so that
     it may import beside itself either way."""
     path = Path(file)
-    WORKER.folder = str(path.parent)
     sys.path += [str(path.parent), str(path.parent.parent)]
     name = f"{path.parent.name}.{path.stem}"
     importlib.import_module(path.parent.name)

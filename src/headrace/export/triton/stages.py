@@ -150,6 +150,8 @@ def left_out(served: Served, *, python: bool) -> list[str]:
         said.append("has no bound of its queue")
     if segment.service.isolation is not None or segment.service.cpus:
         said.append("runs in Triton's own process, on any core")
+    if segment.service.in_process:
+        said.append("has a process of its own")
     if python and segment.device != "cpu":
         said.append(f"runs on the CPU, not on {segment.device}: that is what `--onnx python` has")
     return [f"`{served.name}` {one}" for one in said]

@@ -9,6 +9,7 @@ from ..config import Message
 
 _CPU, _GPU = "KIND_CPU", "KIND_GPU"
 THREADS = "intra_op_thread_count"
+ENVIRONMENT: Final = "EXECUTION_ENV_PATH"
 _PROVIDERS: Final = {"openvino": "openvino", "tensorrt": "onnx_tensorrt"}
 """What runs a model with an accelerator of Triton's: these are ONNX Runtime's providers there."""
 
@@ -16,10 +17,12 @@ _PROVIDERS: Final = {"openvino": "openvino", "tensorrt": "onnx_tensorrt"}
 @dataclass(frozen=True, slots=True)
 class Serving:
     """What a server is told beside its repository: how many bytes its cache has (None: there is
-    none), and how much there is of what instances take (None: nothing is counted)."""
+    none), how much there is of what instances take (None: nothing is counted), and whether Python
+    models are in the server's process where they can be."""
 
     cache: int | None = None
     resources: dict[str, int] | None = None
+    in_process: bool = False
 
 
 @dataclass(slots=True)
@@ -82,7 +85,14 @@ def stage_settings(
         said += _resources(config)
     if not python:
         said += _threads(config)
+    elif serving.in_process and not needs_process(config):
+        said.append("isolate = off")
     return said
+
+
+def needs_process(config: Message) -> bool:
+    """Whether a Python model has an environment of its own, and so an interpreter."""
+    return bool(ENVIRONMENT in config.parameters and config.parameters[ENVIRONMENT].string_value)
 
 
 def sequence_settings(config: Message) -> list[str]:

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from ...dsl.diagnostic import Diagnostic
-from ..complete import ONNX
+from ..complete import ONNX, PYTHON
 from ..subject import Subject
 from .draft import UNSERVED
+from .schedule import ENVIRONMENT, needs_process
 
 Place = tuple[str | int, ...]
 
@@ -110,3 +111,15 @@ def find_apart(subjects: Iterable[Subject]) -> Iterator[Diagnostic]:
                         *("instance_group", number, "rate_limiter", "resources", at, "name"),
                         help="they may run at once; in one `.pipe` file it is counted for both",
                     )
+
+
+def find_isolated(subjects: Iterable[Subject]) -> Iterator[Diagnostic]:
+    """Yield a warning for each Python model that keeps its processes where others have none."""
+    for subject in subjects:
+        if subject.config.backend == PYTHON and needs_process(subject.config):
+            yield subject.warning(
+                UNSERVED,
+                f"`{subject.name}` keeps processes of its own: it has an environment of its own",
+                "parameters",
+                help=f"without `{ENVIRONMENT}` it runs in the server's process as the others do",
+            )
