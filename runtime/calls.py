@@ -88,7 +88,7 @@ class Calls:
             cell.successes += 1
             cell.duration += seconds
             cell.last = start + seconds
-            if group is not ONE:
+            if group.count != 1:
                 cell.count_rows(group.count, seconds)
             pipeline.measured(seconds)
             ended = True

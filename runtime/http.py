@@ -153,7 +153,7 @@ class HttpFront:
                 return model, decode_generate(model, bytes(body), limits, service.now()), _PLAIN
             if head.json_length == _NO_NUMBER:
                 raise RequestError("the header Inference-Header-Content-Length is no number")
-            decoded = decode_body(model, body, head.json_length, limits, service.now(), extras)
+            decoded = decode_body(model, body, head.json_length, limits, service.now, extras)
         except Exception as error:
             service.count_refused(model, error)
             raise

@@ -106,13 +106,13 @@ def call_all(
         return _call(block.only, arguments, group, tally, clock, deadline, name)
     slots = block.fill(arguments, group)
     for call, frees in block.calls or ():
-        columns = [slots[slot] for slot in call.inputs]
+        columns = [*map(slots.__getitem__, call.inputs)]
         results = _call(call, columns, group, tally, clock, deadline, name)
         for slot, column in zip(call.outputs, results, strict=True):
             slots[slot] = column
         for slot in frees:
             slots[slot] = FREED
-    return [slots[slot] for slot in block.results]
+    return [*map(slots.__getitem__, block.results)]
 
 
 def _call(

@@ -48,6 +48,14 @@ APART: Final = Meeting()
 """Of requests that do not wait for each other so."""
 
 
+def _group(count: int) -> Group:
+    return Group(count, None, (), range(count))
+
+
+_GROUPS: Final = tuple(map(_group, range(9)))
+"""Those of most requests, which nobody changes."""
+
+
 class Prepared:
     """`average` is the running mean of the seconds that a request computes, `start_seconds` of
     those until it first waits for a stage; None before the first. `cheap` says whether a request
@@ -192,7 +200,7 @@ class Prepared:
         if self.plan.batch is None:
             return ONE
         count = columns[0].count if columns else 1
-        return Group(count, None, (), range(count))
+        return _GROUPS[count] if count < len(_GROUPS) else _group(count)
 
     def wanted(self, outputs: tuple[str, ...] | None) -> tuple[Block, tuple[Presenter, ...]]:
         """Return the block that gives these results and what presents them."""

@@ -69,15 +69,15 @@ class PythonStage:
         self._takers = tuple(map(_taker, self._params))
         self._binds = bool(segment.checks or names(field.type for field in signature.results))
         self._only = self._results[0] if len(self._results) == 1 and not self._binds else None
-        alone = self._only is not None and len(self._takers) == 1
+        alone = len(self._takers) == 1 and not segment.batched
         self._simple = (self._takers[0], *self._only) if self._only and alone else None
         self._limit = segment.batching.maximum if segment.batching is not None else segment.group
         self._padder = Padder.of(segment)
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
+        if count == 1 and self._simple is not None:
+            return self._run_one(*self._simple, columns[0].item(0), cell)
         if not self._segment.batched:
-            if count == 1 and self._simple is not None:
-                return self._run_one(*self._simple, columns[0].item(0), cell)
             return timed_run(self, columns, count, cell)
         limit, parts = self._limit or count, self.split(columns, count)
         if self._padder is not None and len(parts) > 1:
@@ -270,9 +270,10 @@ def _taker(kind: Type | None) -> Callable[[Value], Item]:
         return partial(argument, kind=kind)
 
     def take(item: Value) -> Item:
-        if item.__class__ is np.ndarray:
-            return lent(cast("Array", item))
-        return argument(item, kind)
+        if item.__class__ is not np.ndarray:
+            return argument(item, kind)
+        tensor = cast("Array", item)
+        return lent(tensor) if tensor.flags.writeable else tensor
 
     return take
 

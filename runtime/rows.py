@@ -69,6 +69,8 @@ class Rows:
         items = self._items
         if items is None:
             stack = self._stack
+            if isinstance(stack, np.ndarray) and not stack.dtype.hasobject:
+                return stack.nbytes
             return _size(stack if stack is not None else self._leading())
         return _size(items[0]) if len(items) == 1 else sum(map(_size, items))
 

@@ -9,6 +9,7 @@ from ...compiler.plan import PipelinePlan, Plan
 from ...stdlib.op import Item
 from ..request import Code, Fault, RequestError
 from .forms import Form, Kind, NoForm, form_of
+from .layouts import Layout
 from .names import is_name, shown
 
 ModelKey: TypeAlias = tuple[str, str]
@@ -37,7 +38,8 @@ class Described:
 class Model:
     """A pipeline with the forms of its values. `shape_inputs` and `shape_outputs` map each
     `NAME_shape` to the ragged value that it belongs to. `described` is what it is said to be where
-    that is not told by the plan."""
+    that is not told by the plan. `layouts` are known JSON of requests, `heads` that of answers, by
+    the names and shapes in it."""
 
     name: str
     version: str
@@ -48,6 +50,8 @@ class Model:
     shape_inputs: Mapping[str, Form]
     shape_outputs: Mapping[str, Form]
     described: Described | None = None
+    layouts: dict[bytes, Layout] = field(default_factory=dict[bytes, Layout])
+    heads: dict[tuple[object, ...], bytes] = field(default_factory=dict[tuple[object, ...], bytes])
 
     @property
     def valid_inputs(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..access import OPEN, Access, Policy
-from .json_codec import body_schemas
+from .json_messages import body_schemas
 from .operation import Operation
 
 _NAMED = re.compile(r"\{(\w+)\}")

@@ -66,7 +66,7 @@ def decode_http(data: bytes) -> None:
     length, body = int.from_bytes(data[1:3]), data[3:]
     for json_length in (None, length, 0):
         try:
-            decode_body(model, body, json_length, Limits(), 0.0)
+            decode_body(model, body, json_length, Limits(), lambda: 0.0)
         except Fault as fault:
             _refused(fault)
     try:

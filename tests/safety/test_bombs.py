@@ -205,7 +205,7 @@ def test_raw_strings_are_counted_before_they_are_taken_apart() -> None:
     tensor = {"name": "x0", "datatype": "BYTES", "shape": shape}
     head = json.dumps({"inputs": [tensor | {"parameters": {"binary_data_size": len(raw)}}]})
     with pytest.raises(RequestError, match="1001 elements of BYTES: at most 1000"):
-        decode_body(model, head.encode() + raw, len(head), SMALL, 0.0)
+        decode_body(model, head.encode() + raw, len(head), SMALL, lambda: 0.0)
 
 
 def test_a_message_whose_bulk_is_raw_is_let_through_and_so_is_what_is_none() -> None:

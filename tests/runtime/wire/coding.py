@@ -16,7 +16,7 @@ LIMITS = Limits()
 
 
 def decode_json(model: Model, content: object) -> Request:
-    return decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0)[0]
+    return decode_body(model, msgspec.json.encode(content), None, LIMITS, lambda: 0.0)[0]
 
 
 def json_input(name: str, datatype: str, shape: list[int], data: object) -> dict[str, object]:

@@ -44,14 +44,14 @@ def test_json_data_that_is_not_the_datatype_is_refused(
 ) -> None:
     content = json.dumps({"inputs": [json_input("x0", datatype, [1], data)]}).encode()
     with pytest.raises(RequestError, match="`x0`"):
-        decode_body(toy_model(model), content, None, LIMITS, 0.0)
+        decode_body(toy_model(model), content, None, LIMITS, lambda: 0.0)
 
 
 @pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
 def test_b28_tokens_that_are_not_json_are_refused(token: str) -> None:
     body = f'{{"inputs":[{{"name":"x0","datatype":"FP32","shape":[1],"data":[{token}]}}]}}'
     with pytest.raises(RequestError):
-        decode_body(toy_model("echo_f32"), body.encode(), None, LIMITS, 0.0)
+        decode_body(toy_model("echo_f32"), body.encode(), None, LIMITS, lambda: 0.0)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -79,21 +79,23 @@ def test_outputs_are_binary_as_asked_one_by_one_or_all_together() -> None:
         "outputs": outputs,
         "parameters": {"binary_data_output": True},
     }
-    request, asked = decode_body(model, msgspec.json.encode(content), None, LIMITS, 0.0)
+    request, asked = decode_body(model, msgspec.json.encode(content), None, LIMITS, lambda: 0.0)
     assert request.outputs == ("y1", "y0")
     assert asked.of("y0", "y0").binary
     assert not asked.of("y1", "y1").binary
 
 
 def test_a_body_without_json_is_the_only_input() -> None:
-    request, _ = decode_body(toy_model("scalar_bytes"), b"\xff\xd8", 0, LIMITS, 0.0)
+    request, _ = decode_body(toy_model("scalar_bytes"), b"\xff\xd8", 0, LIMITS, lambda: 0.0)
     assert request.inputs == {"x0": b"\xff\xd8"}
-    request, _ = decode_body(toy_model("echo_f32"), np.zeros(3, "<f4").tobytes(), 0, LIMITS, 0.0)
+    request, _ = decode_body(
+        toy_model("echo_f32"), np.zeros(3, "<f4").tobytes(), 0, LIMITS, lambda: 0.0
+    )
     assert inputs_of(request)["x0"].shape == (3,)
     with pytest.raises(RequestError, match="needs one input"):
-        decode_body(toy_model("two"), b"", 0, LIMITS, 0.0)
+        decode_body(toy_model("two"), b"", 0, LIMITS, lambda: 0.0)
     with pytest.raises(RequestError, match="3 bytes"):
-        decode_body(toy_model("echo_f32"), b"abc", 0, LIMITS, 0.0)
+        decode_body(toy_model("echo_f32"), b"abc", 0, LIMITS, lambda: 0.0)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,9 @@ def test_binary_sizes_that_do_not_add_up_are_refused(
     tensor = {"name": "x0", "datatype": "FP32", "shape": [1], "parameters": parameters}
     head = msgspec.json.encode({"inputs": [tensor]})
     with pytest.raises(RequestError, match=complaint):
-        decode_body(toy_model("echo_f32"), head + bytes(sent), length or len(head), LIMITS, 0.0)
+        decode_body(
+            toy_model("echo_f32"), head + bytes(sent), length or len(head), LIMITS, lambda: 0.0
+        )
 
 
 @pytest.mark.parametrize(
@@ -132,4 +136,4 @@ def test_binary_sizes_that_do_not_add_up_are_refused(
 )
 def test_b29_bodies_that_are_no_request_are_refused(body: bytes) -> None:
     with pytest.raises(RequestError):
-        decode_body(toy_model("echo_f32"), body, None, LIMITS, 0.0)
+        decode_body(toy_model("echo_f32"), body, None, LIMITS, lambda: 0.0)

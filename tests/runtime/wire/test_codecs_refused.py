@@ -105,7 +105,7 @@ def test_parameters_that_are_too_large_together_are_refused_in_both_encodings() 
         with nullcontext() if fits else pytest.raises(RequestError, match="more than 100 bytes"):
             decode_request(model, asked, limits, 10.0, None)
         with nullcontext() if fits else pytest.raises(RequestError, match="more than 100 bytes"):
-            decode_body(model, body, None, limits, 0.0)
+            decode_body(model, body, None, limits, lambda: 0.0)
 
 
 def test_shared_memory_is_refused_in_both_encodings_where_there_is_none() -> None:
