@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from ..stdlib.op import Item
 from .admission import FULL
@@ -15,7 +15,7 @@ from .metrics import Metrics
 from .prepared import Prepared, nothing, present
 from .request import EngineClosed, Fault, InSequence, Request
 from .room import Room
-from .rows import Rows, size_of
+from .rows import Rows, Value, size_of
 from .streams import gathered, require_stream
 
 
@@ -63,13 +63,16 @@ class Calls:
                 return nothing(presenters)
             if plan.deadline is not None:
                 deadline = pipeline.deadline(clock(), deadline)
-            if block.calls is not None and pipeline.sequences is None and sequence is None:
+            told = pipeline.context(request, priority, deadline, clock)
+            direct = block.calls is not None or block.only is not None
+            if direct and pipeline.sequences is None and sequence is None:
+                if told is not None:  # its one stage asks
+                    columns = [*columns, Rows.shared(cast("Value", told), group.count)]
                 answer = present(
                     presenters, call_all(block, columns, group, tally, clock, deadline, plan.name)
                 )
             else:
                 inline = Inline(pipeline, tally, clock, deadline)
-                told = pipeline.context(request, priority, deadline, clock)
                 if sequence is not None or pipeline.sequences is not None:
                     answer = answer_in_turn(
                         pipeline, sequence, outputs, columns, inline, deadline, told

@@ -75,13 +75,15 @@ class Control(Protocol):
     def unload(self, name: str) -> "Future[None]": ...
 
 
-@dataclass(slots=True, eq=False)
 class _Runs:
     """Requests of one engine that are run by the threads that have asked for them, and those that
     wait for one to end."""
 
-    count: int = 0
-    waiting: list[tuple[Found, Asked]] = field(default_factory=list[tuple[Found, Asked]])
+    __slots__ = ("count", "waiting")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.waiting: list[tuple[Found, Asked]] = []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +112,7 @@ class NestedModels:
         def start(found: Found) -> None:
             engine = found.engine
             if engine.quiet and not _waits(request, found.prepared):
-                begins = self._begin(found, Asked(request, version, self.now(), tell))
+                begins = self._begin(found, request, version, tell)
                 if begins:
                     try:
                         tell(_called(engine, request))
@@ -122,7 +124,7 @@ class NestedModels:
 
         self._sent(request, version, start)
 
-    def _begin(self, found: Found, asked: Asked) -> bool | None:
+    def _begin(self, found: Found, request: Request, version: str, tell: Tell) -> bool | None:
         """Whether a request is to run at once, or has been let wait (False); None: neither."""
         with self._lock:
             runs = self._running.get(found.engine)
@@ -131,7 +133,7 @@ class NestedModels:
             elif not found.prepared.meets.rows:
                 return None
             elif runs.count == found.prepared.meets.runs:
-                runs.waiting.append((found, asked))
+                runs.waiting.append((found, Asked(request, version, self.now(), tell)))
                 return False
             runs.count += 1
             return True

@@ -259,7 +259,9 @@ class Prepared:
         body = self._chained(body)
         block = bind_block(body, self._stages, self._transfer, self._caches)
         if self.told:
-            block.calls = block.only = None  # what goes through them tells stages of no request
+            block.calls = None  # what goes through them tells stages of no request
+            if block.only is not None and block.only.stage.index not in self.told:
+                block.only = None
         counts = {one.index for one in self.chains}  # themselves
         return block if counts.issuperset(segments_of(body)) else self.counting(block)
 

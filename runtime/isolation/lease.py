@@ -40,19 +40,20 @@ class Lease:
         """What is called while it `rehearses` is gone through with workers that are started later,
         unless it is not the `first` of the pool's, which has done that."""
         self._pool, self._first = pool, first
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # entered as such, which no function of Python's does
+        self._changed = threading.Condition(self._lock)
         self._calls = 0
         self.closing = False
 
     def __call__(self, *arguments: object) -> object:
-        with self._changed:
+        with self._lock:
             if self.closing:
                 raise StageGone(Code.UNAVAILABLE, "the engine was closed")
             self._calls += 1
         try:
             return self._pool.call(self, *arguments)
         finally:
-            with self._changed:
+            with self._lock:
                 self._calls -= 1
                 if self.closing:
                     self._changed.notify_all()

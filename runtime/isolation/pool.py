@@ -57,6 +57,7 @@ class Pool:
         self._owner = os.getpid()
         self._lock = threading.RLock()  # entered as such, which no function of Python's does
         self._changed = threading.Condition(self._lock)
+        self._waiting = 0  # how many
         self._closing = False
         self._failure: StageError | None = None
         self._standings = [Standing(due=clock()) for _ in range(count)]
@@ -87,7 +88,7 @@ class Pool:
 
     def call(self, holder: "Holder | None", *arguments: object) -> object:
         """Call the function for a holder of the pool."""
-        if self.rehearses:
+        if self._rehearsing is not None and self.rehearses:
             with self._lock:
                 self._rehearsed.append(arguments)
         while True:
@@ -158,7 +159,8 @@ class Pool:
     def _await_first(self) -> None:
         """Wait until every worker is up; raises what one cannot be started for."""
         with self._lock:
-            self._changed.wait_for(lambda: self._failure or len(self._free) == len(self._keepers))
+            while not (self._failure or len(self._free) == len(self._keepers)):
+                self._wait()
             if self._failure is not None:
                 raise self._failure
 
@@ -177,7 +179,8 @@ class Pool:
                 if self._free:
                     # the last that was free has the most of it in the caches of a core; but in
                     # turn where as many runs are to warm up all
-                    process = self._free.pop(0 if self.rehearses else -1)
+                    first = self._rehearsing is not None and self.rehearses
+                    process = self._free.pop(0 if first else -1)
                     self._busy[process] = holder
                     return process
                 now = self._clock()
@@ -189,7 +192,15 @@ class Pool:
                     soonest = min(expected(standing, now) for standing in self._standings)
                     if soonest >= give_up or now >= give_up:
                         raise self._down(soonest - now)
-                self._changed.wait(None if give_up is None else give_up - now)
+                self._wait(None if give_up is None else give_up - now)
+
+    def _wait(self, seconds: float | None = None) -> None:
+        """Wait until something has changed. The lock is held."""
+        self._waiting += 1
+        try:
+            self._changed.wait(seconds)
+        finally:
+            self._waiting -= 1
 
     def _down(self, wait: float) -> StageGone:
         wait = max(wait, 0.1)
@@ -206,7 +217,8 @@ class Pool:
             back = not process.killed and process in self._processes.values()
             if back and not self._closing:
                 self._free.append(process)
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
         if back and self._closing:
             process.finish()
 
@@ -222,7 +234,7 @@ class Pool:
                     left = due - self._clock()
                     if left <= 0:
                         break
-                    self._changed.wait(left)
+                    self._wait(left)
 
     def _started(self, index: int) -> Process | None:
         """Return a worker that serves, None where that fails."""
@@ -316,7 +328,8 @@ class Pool:
                 self._free.remove(process)
             if not self._closing:
                 _LOG.warning("stage `%s`: worker %d ended", self._program.stage, process.number)
-            self._changed.wait_for(lambda: process not in self._busy)
+            while process in self._busy:
+                self._wait()
             del self._processes[index]
         process.close()
 

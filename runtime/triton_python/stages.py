@@ -61,6 +61,13 @@ class TritonStage(ModelStage):
         super().__init__(segment, Nothing(), HostDevice(), policy, index)
         self._pool, self._iterations = pool, iterations
         self._given_types = [_datatype(field.type) for field in segment.signature.params]
+        self._results = [
+            (name, cast("TensorType", field.type), _datatype(field.type), axis)
+            for name, field, axis in zip(
+                segment.output_names, segment.signature.results, segment.output_axes, strict=True
+            )
+        ]
+        self._fitting: object = None  # the shapes that were last found to agree
         self._stacks = all(axis is not None for axis in segment.input_axes)
         self.chains = type(self) is TritonStage and isinstance(pool, Lease) and iterations is None
         self._warned: set[str] = set()
@@ -214,16 +221,13 @@ class TritonStage(ModelStage):
 
     def _columns(self, answer: Outputs, rows: int, inputs: list[Array]) -> list[Rows]:
         """Return a response as columns, once it is as declared; raises StageError."""
-        signature, arrays = self._segment.signature.results, list[Array]()
-        names = self._segment.output_names
-        for name, field, axis in zip(names, signature, self._axes, strict=True):
+        arrays: list[Array] = []
+        for name, kind, wanted, axis in self._results:
             if name not in answer:
                 raise StageError(f"the model gave no output `{name}`")
             datatype, array = answer[name]
-            wanted = _datatype(field.type)
             if datatype != wanted:
                 array = self._converted(name, array, datatype, wanted)
-            kind = cast("TensorType", field.type)  # models give tensors
             if kind.dtype is DType.BF16:
                 array = array.view(ml_dtypes.bfloat16)
             elif kind.dtype is DType.STRING:
@@ -236,9 +240,12 @@ class TritonStage(ModelStage):
             if axis is not None and array.shape[axis] != rows:
                 raise StageError(f"output `{name}` has {array.shape[axis]} rows for {rows}")
             arrays.append(array)
-        if len(inputs) == len(self._inputs):
+        shapes = [one.shape for one in (*inputs, *arrays)]
+        if len(inputs) == len(self._inputs) and shapes != self._fitting:
             self._check(inputs, arrays)
-        arrays = list(encoded(arrays, signature))
+            self._fitting = shapes
+        if self._bytes:
+            arrays = list(encoded(arrays, self._segment.signature.results))
         return [self._column(one, axis, rows) for one, axis in zip(arrays, self._axes, strict=True)]
 
 
