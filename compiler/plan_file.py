@@ -1,7 +1,7 @@
 """Plan files: written in one way, read with suspicion.
 
 ```
-headrace plan 3                      the format's version
+headrace plan 5                      the format's version
 sha256 <64 hex digits> <bytes>       of all that follows
 <a stored ZIP>                       plan.json, and blobs/<digest> for what is long
 ```
@@ -28,7 +28,7 @@ from .plan import Plan
 from .plan_codec import decode_plan, encode_plan
 from .verify_plan import verify_plan
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 MAGIC = b"headrace plan "
 HEADER = re.compile(rb"headrace plan ([1-9][0-9]{0,8})\n")
 UNFINISHED = re.compile(rb"headrace plan [0-9]*")

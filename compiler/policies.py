@@ -93,9 +93,10 @@ class Service:
     """How a stage is served beside its batches.
 
     `cache` is how many bytes of results are kept; `warmup` of how many rows the runs at loading
-    are; `resources` what a run takes of the rate limiter's; `cpus` the cores that it runs on and
-    `threads` how many it uses. With `graphs` the runs of a size that it is warmed up with are CUDA
-    graphs. A model that else has processes of its own is `in_process`, the engine's.
+    are; `resources` what a run takes of the rate limiter's, where it weighs `weight`; `cpus` the
+    cores that it runs on and `threads` how many it uses. With `graphs` the runs of a size that it
+    is warmed up with are CUDA graphs. A model that else has processes of its own is `in_process`,
+    the engine's.
     """
 
     priority: Priorities | None = None
@@ -108,6 +109,7 @@ class Service:
     graphs: bool = False
     engine: EngineBuild | None = None  # None: as TensorRT has it, where that runs the stage
     in_process: bool = False
+    weight: int = 0
 
 
 NO_SERVICE: Final = Service()  # nothing is said

@@ -75,6 +75,7 @@ def describe_service(
     said += [f"warm-up {_numbers(service.warmup)} rows"] if service.warmup else []
     said += ["CUDA graphs of these sizes"] if service.graphs else []
     said += [describe_resources(service.resources)] if service.resources else []
+    said += [f"weight {service.weight}"] if service.weight else []
     said += [f"threads {service.threads}"] if service.threads is not None else []
     said += [f"cpus {_numbers(service.cpus)}"] if service.cpus else []
     said += [_isolation(service.isolation)] if service.isolation is not None else []

@@ -1,5 +1,5 @@
 """What a schedule says of a stage beside its batches: `instances`, `isolate`, `cpus`, `threads`,
-`cache`, `warmup`, `resources`, each where the stage heeds it."""
+`cache`, `warmup`, `resources`, `weight`, each where the stage heeds it."""
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
@@ -219,7 +219,11 @@ def read_service(
         section.refuse("warmup", "HR403", message)
     warmup = section.take("warmup", lambda s: _warmup(s, stage, batching))
     graphs = _take_graphs(section, stage, device, backend, warm=warmup is not None)
+    if "resources" not in given:
+        message = f"`weight` has no effect on `{stage.name}`: it takes no resources"
+        section.refuse("weight", "HR403", message, "add `resources { }` with what it takes")
     resources = section.take("resources", lambda s: read_resources(s, diagnostics))
+    weight = section.take("weight", read.count)
     rows = warmup if warmup is not None else ()
     service = Service(
         priority,
@@ -231,6 +235,7 @@ def read_service(
         isolation,
         graphs,
         in_process=in_process,
+        weight=weight or 0,
     )
     return service, warmup == ()
 

@@ -24,7 +24,7 @@ STAGE_KEYS = Keys(
     "a stage",
     (
         *("batch", "instances", "device", "queue", "priority", "cache", "warmup", "threads"),
-        *("cpus", "resources", "isolate", "backend", "engine"),
+        *("cpus", "resources", "weight", "isolate", "backend", "engine"),
         *("precision", "graphs"),
     ),
     (

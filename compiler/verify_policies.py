@@ -50,6 +50,8 @@ def verify_service(what: str, service: Service, *, python: bool) -> None:
     require(_ascends(service.cpus, 0), f"{what} has a core that there is not")
     require(service.threads is None or service.threads >= 1, f"{what} has no thread")
     verify_resources(what, service.resources)
+    require(service.weight >= 0, f"{what} weighs less than nothing")
+    require(bool(service.resources) or not service.weight, f"{what} weighs, and takes nothing")
     _verify_isolation(what, service.isolation, python=python)
     limits = (service.isolation, service.threads, *service.cpus)
     limited = any(one is not None for one in limits)

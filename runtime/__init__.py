@@ -28,10 +28,11 @@ Drivers. An `engine` (`engine_config`) has `calls`, which run a flow `inline` in
 thread, `meetings` of those that have waited for one to end there, and `submissions`, which make it
 a `task` for its `crew`; who is `inside` is counted.
 `scheduler` decides what is next, with the `entrance`, `strands` of what has begun, `foresight`
-(`admission`, `room`, `forecast`), `stage_queues` (`company`, `units`) and `batcher` (`line`,
-`gather`, `queue_policy`, `agenda`); `jobs` does, `threads` take in what a `shift` waits for
-(`until`, `limits`), as many as there are `places` and no more awake than a `bell` says, woken once
-for all that is read in one of the `rounds` of a front end, and tells `outcomes`; `pending` is the
+(`admission`, `room`, `forecast`), `stage_queues` (`company`, `units` with `standstill`) and
+`batcher` (`line`, `gather`, `queue_policy`, `agenda`); `jobs` does, `threads` take in what a
+`shift` waits for (`until`, `limits`), as many as there are `places` and no more awake than a `bell`
+says, woken once for all that is read in one of the `rounds` of a front end, and tells `outcomes`;
+what must not be done under a lock a `pump` does; `pending` is the
 future, `streams` hold what has been emitted; `simulate` puts a fake clock in place of threads,
 `measure` finds out what models take, `check_batch` whether a batch changes results, with rows of
 samples (`given_rows`) or `stand_ins`. `metrics` adds up what threads count in `cells`, and

@@ -72,6 +72,17 @@ def late(pipeline: str, work: Work | None = None) -> Fault:
     )
 
 
+def stuck(pipeline: str, work: Work, why: str) -> Fault:
+    """Return the fault of a work that would wait for ever."""
+    return Fault(
+        Code.FAILED,
+        f"{why}: none of them would go on",
+        pipeline=pipeline,
+        stage=work.stage.name,
+        place=work.place,
+    )
+
+
 def hopeless(pipeline: str, work: Work | None, least: float) -> Fault:
     """Return the fault of a request whose time will be up before what is left could have run."""
     return Dropped(

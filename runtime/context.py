@@ -14,6 +14,7 @@ from ..stdlib.op import Item
 from .flow import Asked, Emission, Fallback, Flow, Fork, Work
 from .request import InSequence, Remarked
 from .rows import Rows, Value
+from .units import Behind, Holding
 
 Parameters: TypeAlias = Mapping[str, bool | int | float | str]
 
@@ -33,6 +34,7 @@ class Context:
         "_deadline",
         "_told",
         "cancelled",
+        "holds",
         "id",
         "over",
         "parameters",
@@ -49,12 +51,13 @@ class Context:
         deadline: float | None = None,
         clock: Callable[[], float] = monotonic,
         sequence: InSequence | None = None,
+        holds: Behind = (),
     ) -> None:
-        """`deadline` is on `clock`, in seconds."""
+        """`deadline` is on `clock`, in seconds; `holds` is what is held for it to be answered."""
         self.sequence, self.over, self.cancelled = sequence, False, False
         self.remarks: Parameters = NO_PARAMETERS
         self._told: list[Callable[[], object]] = []
-        self.id, self.priority = id, priority
+        self.id, self.priority, self.holds = id, priority, holds
         self.parameters: Parameters = MappingProxyType(dict(parameters))
         self._deadline, self._clock = deadline, clock
 
@@ -68,6 +71,19 @@ class Context:
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - self._clock())
+
+    def hold(self, holding: Holding) -> None:
+        """Note that a run holds something, which may ask for others in its turn."""
+        self.holds = (*(one for one in self.holds if not one.over), holding)
+
+    def share(self, stage: str) -> Holding | None:
+        """Let what a stage holds, which runs for the request, be held by who works on behind it;
+        None where that is nothing."""
+        found = [one for one in self.holds if one.claim.name == stage and not one.over]
+        if not found:
+            return None
+        found[-1].share()
+        return found[-1]
 
     def end(self, *, cancelled: bool) -> None:
         """Note that the request is over; who has asked is told, in this thread."""

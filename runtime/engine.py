@@ -31,10 +31,11 @@ from .room import Room
 from .rounds import Rounds
 from .scheduler import Scheduler
 from .shared import Shared
-from .stage import Stage
+from .stage import Stage, needs_of
 from .submissions import Submissions
 from .threads import Workers
 from .turns import Sequences
+from .units import Units
 
 Result = TypeVar("Result")
 
@@ -85,6 +86,8 @@ class Engine:
             for chain in pipeline.chains:
                 chain.count(self._metrics.tally, pipeline.calls)
         self._room = Room(self.config.bytes_in_flight)
+        self._units = self.config.units or Units()
+        self._stock = self._units.join(plan.resources, needs_of(self._stages.all))
         self._crew = Crew(self._start())
         self._inside = inside = Inside(self._metrics, self._crew)
         calls = Calls(self._metrics, inside, self._clock, self._room)
@@ -250,6 +253,9 @@ class Engine:
             sequences.close()
         self._stages.stop()
         self._crew.close()
+        self._units.part(self._stock)
+        if self._units is not self.config.units:
+            self._units.close()
         self._stages.close()
 
     def _sequences(self) -> dict[str, Sequences]:
@@ -270,6 +276,7 @@ class Engine:
             self._metrics,
             tuple(self.sequences.values()),
             self._room,
+            self._units,
         )
 
 
@@ -281,9 +288,10 @@ def _start(
     metrics: Metrics,
     sequences: tuple[Sequences, ...],
     room: Room,
+    units: Units,
     run: RunBatch,
 ) -> Workers:
-    scheduler = Scheduler(pipelines, stages, config.intake(), plan.resources, room)
+    scheduler = Scheduler(pipelines, stages, config.intake(), units, room)
     threads = config.worker_threads() + _waiting(plan)
     return Workers(scheduler, metrics, config.clock, threads, sequences, run)
 

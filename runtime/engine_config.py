@@ -10,6 +10,7 @@ from .admission import Intake
 from .devices.device import Device
 from .load import LoadConfig
 from .nested import Nested
+from .units import Units
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class EngineConfig:
     load, other last bits. `engines` is the folder in which engines are kept that are built of
     stages whose `backend` is TensorRT (None: they are built at each loading).
     `devices` are open already and stay so; others are opened as the plan asks for them.
-    `nested` answers stages that ask for other models (None: the engine itself does)."""
+    `nested` answers stages that ask for other models (None: the engine itself does). `units` are
+    those that several engines share (None: the resources of each plan are its own)."""
 
     workers: int | None = None
     intra_op_threads: int | None = None
@@ -37,6 +39,7 @@ class EngineConfig:
     tensorrt: bool = False
     devices: tuple[Device, ...] = ()
     nested: Nested | None = None
+    units: Units | None = None
     engines: Path | None = None
     processes: int = 1
 

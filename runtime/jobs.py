@@ -37,7 +37,7 @@ class Doors(Protocol):
         """Whether `count` rows of a strand may run now; if so, `leave` follows when they have."""
         ...
 
-    def leave(self, stage: Stage) -> None: ...
+    def leave(self, strand: Strand, stage: Stage) -> None: ...
 
 
 class Closed:
@@ -47,7 +47,7 @@ class Closed:
         del strand, count
         return stage.policy is None
 
-    def leave(self, stage: Stage) -> None:
+    def leave(self, strand: Strand, stage: Stage) -> None:
         """Nothing waits where `enter` said yes."""
 
 
@@ -165,7 +165,7 @@ def _walk(
                 try:
                     results = stage.run(work.columns, count, cells[stage.index])
                 finally:
-                    doors.leave(stage)
+                    doors.leave(strand, stage)
                 if guard is not None and guard.over(clock()):
                     raise over_limit(name, work)
             except Exception as error:

@@ -18,6 +18,7 @@ from .meetings import Tell
 from .protocols.models import Model
 from .request import Request, Response
 from .streams import Stream
+from .units import Behind
 
 INHERITED = ("traceparent", "tracestate", "headrace-trace")
 
@@ -77,6 +78,7 @@ class Urgency(NamedTuple):
     deadline: float | None = None
     priority: int = 0
     parameters: Mapping[str, bool | int | float | str] = MappingProxyType({})
+    behind: Behind = ()
 
 
 def urgency_of(contexts: Sequence[Context]) -> Urgency:
@@ -86,9 +88,10 @@ def urgency_of(contexts: Sequence[Context]) -> Urgency:
         (one,) = contexts
         given = one.parameters
         inherited = {name: given[name] for name in INHERITED if name in given} if given else given
-        return Urgency(one.deadline, one.priority, inherited)
+        return Urgency(one.deadline, one.priority, inherited, one.holds)
     deadlines = [one.deadline for one in contexts]
     known = [one for one in deadlines if one is not None]
     deadline = max(known) if known and len(known) == len(deadlines) else None
     priority = min((one.priority for one in contexts if one.priority), default=0)
-    return Urgency(deadline, priority)
+    behind = dict.fromkeys(holding for one in contexts for holding in one.holds)
+    return Urgency(deadline, priority, behind=tuple(behind))

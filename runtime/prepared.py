@@ -178,8 +178,8 @@ class Prepared:
         id, parameters = (
             ("", NO_PARAMETERS) if request is None else (request.id, request.parameters)
         )
-        sequence = None if request is None else request.sequence
-        return Context(id, parameters, asked, deadline, clock, sequence)
+        sequence, holds = (None, ()) if request is None else (request.sequence, request.behind)
+        return Context(id, parameters, asked, deadline, clock, sequence, holds)
 
     def tell(self, flow: Flow, context: Context | None) -> Flow:
         """Return the walk of a request whose stages are told of it where they ask."""

@@ -11,6 +11,7 @@ from ..stdlib.op import Item
 
 if TYPE_CHECKING:
     from .observe.trace import Trace
+    from .units import Behind
 
 
 class Code(Enum):
@@ -120,7 +121,8 @@ class InSequence:
 class Request(NamedTuple):
     """One call. `inputs` hold one item each; in a `batch` pipeline every value has a leading axis
     of rows (an ndarray, or a list of items). `deadline` is on the engine's monotonic clock, in
-    seconds. `outputs` None asks for all results; others name those wanted."""
+    seconds. `outputs` None asks for all results; others name those wanted. A nested one has
+    `behind` it what is held for the requests that it is made for."""
 
     pipeline: str
     inputs: Mapping[str, Item]
@@ -130,6 +132,7 @@ class Request(NamedTuple):
     outputs: tuple[str, ...] | None = None
     parameters: Mapping[str, bool | int | float | str] = MappingProxyType({})
     sequence: InSequence | None = None
+    behind: "Behind" = ()
 
 
 class Response(NamedTuple):

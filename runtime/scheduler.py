@@ -11,7 +11,7 @@ in time any more is dropped before it runs, or not taken in (`foresight.py`).
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -34,7 +34,7 @@ from .stage import Stage
 from .stage_queues import StageQueue, StageQueues
 from .strands import Delivery, Resume, Strands, waited_for
 from .task import Strand, Task, Ticket
-from .units import Needs
+from .units import Holding, Units
 
 CHEAP_START: Final = 1e-3
 """Seconds to the first queue below which new requests are started before a batch is run."""
@@ -58,6 +58,7 @@ class Run:
 
     queue: StageQueue
     batch: Batch[Ticket]
+    holding: Holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,11 @@ class Scheduler:
         pipelines: Sequence[Prepared],
         stages: Sequence[Stage],
         intake: Intake,
-        resources: Needs = (),
+        units: Units,
         room: Room | None = None,
     ) -> None:
-        """`resources` are how many units there are of what stages need, where that is said; `room`
-        is shared with those who run requests elsewhere."""
+        """Stages have joined the `units` that they need; `room` is shared with those who run
+        requests elsewhere."""
         self.in_flight = 0
         self._stages = len(stages)
         self._over: deque[End] = deque()
@@ -96,7 +97,7 @@ class Scheduler:
         # where nobody ever waits for company, nobody is counted
         self._company = Company([one if waited & one[START] else {} for one in found])
         limited = set[int]().union(*(pipeline.limited for pipeline in pipelines))
-        self._queues = StageQueues(stages, limited, self._company, resources)
+        self._queues = StageQueues(stages, limited, self._company, units)
         self.strands = Strands(len(pipelines), self._queues, self._company, self._foresight)
         largest = [policy.batching.maximum for stage in stages if (policy := stage.policy)]
         queued = {stage.index for stage in stages if stage.policy is not None}
@@ -204,7 +205,7 @@ class Scheduler:
 
     def ran(self, run: Run, deliveries: Sequence[Delivery], now: float) -> None:
         """Take what a batch has given."""
-        self._queues.leave(run.queue)
+        self._queues.leave(run.queue, run.holding)
         for delivery in deliveries:
             self.strands.deliver(delivery, now)
 
@@ -244,9 +245,11 @@ class Scheduler:
             if queue is not None:
                 if self._overdue(queue.batcher, now):
                     continue
-                if (batch := self._queues.take(queue, now)) is not None:
-                    self.strands.taken(queue, batch, now)
-                    return Run(queue, batch)
+                if (holding := self._queues.claim(queue, now)) is None:
+                    continue
+                if (batch := self._queues.take(queue, now, holding)) is not None:
+                    self.strands.taken(queue, batch, now, holding)
+                    return Run(queue, batch, holding)
             if line is None:
                 return None
             if (task := entrance.start(line, now)) is not None:
@@ -342,6 +345,14 @@ class Scheduler:
             self._streams.discard(task)
         self._levels[task.pipeline.index][task.level] -= 1
         self._foresight.answered(task, now, succeeded=succeeded)
+
+    def wake_with(self, wake: Callable[[], None]) -> None:
+        """Let this be called, by any thread, when units that were taken elsewhere may be free."""
+        self._queues.wake = wake
+
+    def close(self) -> None:
+        """Want no units any more."""
+        self._queues.close()
 
     def streams(self) -> list[Task]:
         """Return the requests that are answered by streams."""

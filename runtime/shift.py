@@ -73,12 +73,12 @@ class Shift:
         with self._lock:
             return self._scheduler.enter(strand, stage, count, self._clock())
 
-    def leave(self, stage: Stage) -> None:
+    def leave(self, strand: Strand, stage: Stage) -> None:
         """Note that the worker has run it, which may let another run what waits there."""
         if stage.policy is None:
             return
         with self._lock:
-            self._scheduler.strands.leave(stage)
+            self._scheduler.strands.leave(strand, stage)
             if self._places.free and self._scheduler.any_queued():
                 self._wake_another(self._clock())
 

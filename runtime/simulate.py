@@ -26,10 +26,11 @@ from .prepared import Prepared, with_stages
 from .request import Code, Fault, Request
 from .rows import size_of
 from .scheduler import End, GoOn, Run, Scheduler
-from .stage import Stage
+from .stage import Stage, needs_of
 from .strands import Resume, open_walk, opens
 from .task import Strand, Task
 from .turns import Sequences
+from .units import Units
 
 
 class Outcome:
@@ -117,8 +118,10 @@ class Simulation:
             [pipeline.name for pipeline in plan.pipelines],
             [stage.name for stage in self._stages.all],
         )
+        units, stages = Units(), self._stages.all
+        units.join(plan.resources, needs_of(stages))
         self._scheduler = Scheduler(
-            list(self._pipelines.values()), self._stages.all, intake or Intake(), plan.resources
+            list(self._pipelines.values()), stages, intake or Intake(), units
         )
         self._busy: list[_Busy] = []
         self.runs: list[tuple[float, str, int]] = []
@@ -203,7 +206,7 @@ class Simulation:
         del strand, count
         return stage.policy is None
 
-    def leave(self, stage: Stage) -> None:
+    def leave(self, strand: Strand, stage: Stage) -> None:
         """Nothing waits where `enter` said yes."""
 
     def resume(self, outcome: Outcome) -> None:

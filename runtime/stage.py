@@ -4,7 +4,7 @@ A stage knows nothing of requests, queues or clocks. `run` serves the rows of on
 plan allows without a queue; `run_together` is one execution and is what a queue's batch calls.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol, TypeAlias
@@ -63,13 +63,15 @@ class StageGone(Exception):
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How a stage is queued: one queue, `instances` executions at a time (None: no bound), each
-    of which takes its `resources`; `priorities` are its levels, None those of the request."""
+    of which takes its `resources` and weighs so much; `priorities` are its levels, None those of
+    the request."""
 
     batching: Batching
     queueing: Queueing | None
     instances: int | None
     priorities: Priorities | None = None
     resources: tuple[tuple[str, int], ...] = ()
+    weight: int = 0
 
 
 def policy_of(segment: ModelSegment | PythonSegment) -> Policy | None:
@@ -82,7 +84,19 @@ def policy_of(segment: ModelSegment | PythonSegment) -> Policy | None:
     if segment.batching is None and segment.queueing is None and unbound:
         return None
     batching = segment.batching or Batching(segment.group or 1, 0.0, ())
-    return Policy(batching, segment.queueing, instances, service.priority, service.resources)
+    return Policy(
+        batching,
+        segment.queueing,
+        instances,
+        service.priority,
+        service.resources,
+        service.weight,
+    )
+
+
+def needs_of(stages: "Iterable[Stage]") -> list[Sequence[tuple[str, int]]]:
+    """Return what a run of each stage takes of resources."""
+    return [one.policy.resources for one in stages if one.policy is not None]
 
 
 @dataclass(slots=True)

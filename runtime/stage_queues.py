@@ -1,11 +1,12 @@
 """The queues in front of an engine's stages, and which of them is served next.
 
-A batch that is ready runs when an instance of its stage and the units that it needs are free; the
-most urgent first. When none is ready, those whose company nobody can join any more do not wait for
-it. Nothing here waits or locks; `now` is always an argument.
+A batch that is ready runs when an instance of its stage and the units that it needs are free
+(`units.py`, which engines may share); the most urgent first. When none is ready, those whose
+company nobody can join any more do not wait for it. Nothing here waits; `now` is always an
+argument.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from ..compiler.policies import Batching
@@ -15,19 +16,33 @@ from .line import Rank
 from .queue_policy import level_of
 from .stage import Policy, Stage
 from .task import Task, Ticket
-from .units import Needs, Turn, Units, totals
+from .units import NO_NEEDS, Claim, Head, Holding, Units
 
 _WHOLE: Final = Batching(2**31)
 """No bound on the rows of one run, and no waiting."""
 
 
+LAST: Final[Rank] = (True, 2**31)
+"""The rank of what is run when nothing waits that is in its way."""
+
+
+def _nobody() -> None:
+    """There is nobody yet to be woken."""
+
+
+class _Nobody:
+    def __init__(self) -> None:
+        self.wake: Callable[[], None] = _nobody
+
+
 class StageQueue:
     """A stage that can be waited for, its batcher, and how many of its batches run.
 
-    One without a policy is waited for under a time limit only, which need not wait for its end.
+    One without a policy is waited for under a time limit only, which need not wait for its end. It
+    has a `claim` where its runs take units.
     """
 
-    __slots__ = ("_instances", "_priorities", "batcher", "needs", "running", "stage", "waits")
+    __slots__ = ("_instances", "_priorities", "batcher", "claim", "running", "stage", "waits")
 
     def __init__(self, stage: Stage, policy: Policy | None) -> None:
         self.stage, self.running = stage, 0
@@ -35,7 +50,7 @@ class StageQueue:
         batching = policy.batching if policy is not None else _WHOLE
         self.batcher: Batcher[Ticket] = Batcher(batching, queueing)
         self.waits = batching.wait > 0
-        self.needs: Needs = policy.resources if policy is not None else ()
+        self.claim: Claim | None = None
         self._instances = policy.instances if policy is not None else None
         self._priorities = policy.priorities if policy is not None else None
 
@@ -43,6 +58,12 @@ class StageQueue:
     def free(self) -> bool:
         """Whether one more batch may run, as far as instances go."""
         return self._instances is None or self.running < self._instances
+
+    @property
+    def share(self) -> float:
+        """What a run weighs: less where there are more instances, each of which has its turns."""
+        weight = 0 if self.stage.policy is None else self.stage.policy.weight
+        return weight / (self._instances or 1)
 
     def level(self, task: Task) -> int:
         """Return the priority level of a request here, by what its caller asked for."""
@@ -57,9 +78,10 @@ class StageQueues:
         stages: Sequence[Stage],
         limited: Iterable[int],
         company: Company,
-        resources: Needs = (),
+        units: Units,
     ) -> None:
-        self._company = company
+        self._company, self._units = company, units
+        self.wake: Callable[[], None] = _nobody
         self._queues: dict[int, StageQueue] = {}
         for stage in stages:
             if stage.policy is not None:
@@ -69,8 +91,11 @@ class StageQueues:
                 self._queues[index] = StageQueue(stages[index], None)
         self._all = tuple(self._queues.values())
         self._waiting = tuple(queue for queue in self._all if queue.waits)
-        self._units = Units(totals(resources, (queue.needs for queue in self._all)))
-        self._scarce = any(queue.needs for queue in self._all)
+        for queue in self._all:
+            policy = queue.stage.policy
+            if policy is not None and policy.resources:
+                queue.claim = Claim(self, queue.stage.name, policy.resources, queue.share)
+        self._claims = [queue.claim for queue in self._all if queue.claim is not None]
 
     def __iter__(self) -> Iterator[StageQueue]:
         return iter(self._all)
@@ -81,7 +106,7 @@ class StageQueues:
 
     def is_open(self, queue: StageQueue) -> bool:
         """Whether one more batch of a stage could run at this moment."""
-        return queue.free and self._units.fit(queue.needs)
+        return queue.free and (queue.claim is None or self._units.fit(queue.claim.needs))
 
     def ready(self, now: float) -> StageQueue | None:
         """Return the queue from which a batch may be taken now; None when there is none."""
@@ -98,32 +123,63 @@ class StageQueues:
         """Whether rows wait in front of a stage."""
         return any(queue.batcher.rows for queue in self._all)
 
-    def take(self, queue: StageQueue, now: float) -> Batch[Ticket] | None:
+    def claim(self, queue: StageQueue, now: float) -> Holding | None:
+        """Take what a queue that is ready needs to run its batch; None where another engine has
+        taken it since."""
+        if queue.claim is None:
+            return NOTHING
+        head = queue.batcher.head(now)
+        return None if head is None else self._units.take(queue.claim, head)
+
+    def take(self, queue: StageQueue, now: float, holding: Holding) -> Batch[Ticket] | None:
         """Take the batch of a queue that is ready; `leave` follows when it has run."""
         batch = queue.batcher.take(now)
         if batch is not None:
-            self._begin(queue)
+            queue.running += 1
+        elif holding is not NOTHING:
+            self._units.give(holding)
         return batch
 
-    def enter(self, stage: Stage, count: int, now: float, *, alone: bool) -> bool:
-        """Whether so many rows may run at once, as a batch of their own, while none is ready.
-        `alone` says that nobody else can come, for whom they would wait."""
+    def enter(self, stage: Stage, count: int, now: float, *, alone: bool) -> Holding | None:
+        """Take what so many rows need to run at once, as a batch of their own, while none is ready;
+        None where they may not. `alone` says that nobody else can come, for whom they would
+        wait."""
         queue = self._queues[stage.index]
         if not (queue.free and queue.batcher.immediate(count, alone=alone)):
-            return False
-        if queue.needs:
-            turn = Turn(self._units)
-            for other in self._by_urgency(now):
-                turn.comes(other.needs)
-            if not turn.comes(queue.needs):
-                return False
-        self._begin(queue)
-        return True
+            return None
+        holding = NOTHING
+        if queue.claim is not None:
+            found = self._units.take(queue.claim, (LAST, now))
+            if found is None:
+                return None
+            holding = found
+        queue.running += 1
+        return holding
 
-    def leave(self, queue: StageQueue) -> None:
+    def leave(self, queue: StageQueue, holding: Holding) -> None:
         """Note that a batch has run."""
         queue.running -= 1
-        self._units.give(queue.needs)
+        if holding is not NOTHING:
+            self._units.give(holding)
+
+    def wait(self, queue: StageQueue, ticket: Ticket) -> str:
+        """Note that a nested request has come to a queue; return why it would wait for ever ("":
+        it would not). `go` follows."""
+        if queue.claim is None or self._units.wait(queue.claim, ticket, ticket.task.behind):
+            return ""
+        names = ", ".join(f"`{name}`" for name, _ in queue.claim.needs)
+        holders = ", ".join(f"`{name}`" for name in self._units.holders(queue.claim))
+        return f"it takes {names}, held by {holders}, which waits for it"
+
+    def go(self, queue: StageQueue, ticket: Ticket) -> None:
+        """Note that it has left the queue."""
+        if queue.claim is not None:
+            self._units.go(queue.claim, ticket)
+
+    def close(self) -> None:
+        """Claim nothing any more."""
+        if self._claims:
+            self._units.ask(self, {})
 
     def waiting(self, stage: int) -> int:
         """Return how many rows wait for a stage, by its number."""
@@ -145,18 +201,12 @@ class StageQueues:
             "works in queues": sum(queue.batcher.waiting for queue in self._all),
             "rows in queues": sum(queue.batcher.rows for queue in self._all),
             "batches that run": sum(queue.running for queue in self._all),
-            "units taken": self._units.taken,
+            "units taken": self._units.taken(self) if self._claims else 0,
         }
 
-    def _begin(self, queue: StageQueue) -> None:
-        queue.running += 1
-        self._units.take(queue.needs)
-
     def _first(self, now: float) -> StageQueue | None:
-        if self._scarce:
-            turn = Turn(self._units)
-            ready = self._by_urgency(now)
-            return next((queue for queue in ready if turn.comes(queue.needs)), None)
+        if self._claims:
+            return self._first_able(now)
         found: StageQueue | None = None
         first: tuple[Rank, float] | None = None
         for queue in self._all:
@@ -165,12 +215,24 @@ class StageQueues:
                 found, first = queue, head
         return found
 
-    def _by_urgency(self, now: float) -> list[StageQueue]:
-        """Return those that have a batch ready and a free instance, the most urgent first."""
+    def _first_able(self, now: float) -> StageQueue | None:
+        """Return the most urgent of those that have a batch ready, a free instance and their turn
+        to take what they need. All that are ready claim it, and no other."""
         heads = [
-            (head, queue.stage.index)
+            (head, queue)
             for queue in self._all
             if queue.free and (head := queue.batcher.head(now)) is not None
         ]
-        heads.sort()
-        return [self._queues[index] for _, index in heads]
+        wanted = {queue.claim: head for head, queue in heads if queue.claim is not None}
+        able = self._units.ask(self, wanted)
+        heads.sort(key=_urgency)
+        served = (queue for _, queue in heads if queue.claim is None or queue.claim in able)
+        return next(served, None)
+
+
+NOTHING: Final = Holding(Claim(_Nobody(), "", NO_NEEDS))
+"""What runs hold that take no units."""
+
+
+def _urgency(found: tuple[Head, StageQueue]) -> Head:
+    return found[0]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from .agenda import Agenda
 from .batcher import Batch
-from .blame import over_limit, own_fault
+from .blame import over_limit, own_fault, stuck
 from .company import Company
 from .flow import Fork, Work
 from .foresight import Foresight
@@ -21,8 +21,9 @@ from .prepared import running_mean
 from .request import Fault
 from .rows import Rows
 from .stage import Stage
-from .stage_queues import StageQueue, StageQueues
+from .stage_queues import NOTHING, StageQueue, StageQueues
 from .task import Branch, Join, Strand, Task, Ticket
+from .units import Holding
 
 HANDFUL: Final = 2e-4
 """Seconds that a worker takes to go on with several strands, before it looks what else there is."""
@@ -56,6 +57,7 @@ class Strands:
         self._resumable: deque[Resume] = deque()
         self._limits: Agenda[float, Ticket] = Agenda(_waits)
         self._steps: dict[tuple[int, int], float] = {}
+        self._entered: dict[Strand, Holding] = {}
 
     def come(self, task: Task) -> None:
         """Note that a request is here, which may come to any stage."""
@@ -69,16 +71,21 @@ class Strands:
         company, pipeline = self._company, strand.task.pipeline.index
         company.go(pipeline, strand.at)
         alone = not company.expected(stage.index)
-        if not self._queues.enter(stage, count, now, alone=alone):
+        holding = self._queues.enter(stage, count, now, alone=alone)
+        if holding is None:
             company.come(pipeline, strand.at)
             return False
+        if holding is not NOTHING:
+            self._entered[strand] = holding
+            _hold(strand.task, holding)
         strand.at = stage.index
         company.come(pipeline, strand.at)
         return True
 
-    def leave(self, stage: Stage) -> None:
+    def leave(self, strand: Strand, stage: Stage) -> None:
         """Note that rows which entered have run."""
-        self._queues.leave(self._queues.of(stage))
+        holding = self._entered.pop(strand, NOTHING) if self._entered else NOTHING
+        self._queues.leave(self._queues.of(stage), holding)
 
     def enqueue(self, ticket: Ticket, now: float, idle: int) -> bool:
         """Put a work in front of its stage; when that is full the request goes on with a fault."""
@@ -112,6 +119,9 @@ class Strands:
         strand.ticket, strand.at = ticket, at
         if guard is not None and guard.at is not None:
             self._limits.add(guard.at, ticket)
+        if task.behind and (why := self._queues.wait(queue, ticket)):
+            self.interrupt(ticket, stuck(pipeline.plan.name, work, why), now)
+            return False
         return True
 
     def open(self, task: Task, now: float) -> None:
@@ -126,7 +136,7 @@ class Strands:
         else:
             self._resumable.append(Resume(task, ticket))
 
-    def taken(self, queue: StageQueue, batch: Batch[Ticket], now: float) -> None:
+    def taken(self, queue: StageQueue, batch: Batch[Ticket], now: float, holding: Holding) -> None:
         """Note that the rows of a batch have left their queue to be run."""
         for piece in batch.slices:
             ticket = piece.entry.owner
@@ -134,6 +144,8 @@ class Strands:
                 self._leave_queue(ticket, queue.stage)
             if ticket.task.begun is not None:
                 ticket.task.begun[queue.stage.index] = now
+            if holding is not NOTHING:
+                _hold(ticket.task, holding)
 
     def deliver(self, delivery: Delivery, now: float) -> None:
         """Take the outcome of some rows; with the last, or the first fault, the request goes on."""
@@ -281,6 +293,8 @@ class Strands:
         pipeline = ticket.task.pipeline.index
         ticket.taken = True
         self._company.pass_by(pipeline, stage.index)
+        if ticket.task.behind:
+            self._queues.go(self._queues.of(stage), ticket)
         if ticket.opens:
             self.opened[pipeline] -= 1
 
@@ -307,6 +321,12 @@ def waited_for(strand: Strand) -> Ticket | None:
         return strand.ticket
     found = (waited_for(branch) for branch in strand.join.branches)
     return next((ticket for ticket in found if ticket is not None), None)
+
+
+def _hold(task: Task, holding: Holding) -> None:
+    """Note that something of a request runs, which may ask for other requests."""
+    if task.told is not None:
+        task.told.hold(holding)
 
 
 def _waits(_limit: float, ticket: Ticket) -> bool:

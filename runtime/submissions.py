@@ -229,6 +229,8 @@ class Submissions:
             pipeline.size(columns),
         )
         answer.task, task.rows, task.told = task, rows, told
+        if request is not None:
+            task.behind = request.behind
         if pipeline.awaits:
             task.wake = partial(workers.resume, task)
         task.ends = block.single and turn is None and not plan.stream

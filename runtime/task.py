@@ -19,6 +19,7 @@ from .request import Fault
 from .rows import Rows, scatter
 from .sequences import Turn
 from .stage import Part
+from .units import Behind
 
 
 class Answer(Protocol):
@@ -61,14 +62,16 @@ class Task(Waiter):
     many it has. It `ends` with the first work that it asks for, whose results are its own. Where it
     `opens` the thread that brings it may go as far as its first stage, and has `opened` it then
     with this. With a `turn` in a sequence, `left` is what its flow has given for the states.
-    `told` is what stages are told of it. A stream that is parked until a stage need not wait has
-    `held` the work for it, and `wake` lets it go on."""
+    `told` is what stages are told of it, `behind` it what is held for those that it is made for.
+    A stream that is parked until a stage need not wait has `held` the work for it, and `wake` lets
+    it go on."""
 
     __slots__ = (
         "admitted",
         "answer",
         "asked",
         "begun",
+        "behind",
         "came",
         "deadline",
         "emitted",
@@ -129,6 +132,7 @@ class Task(Waiter):
         self.pauses = 0  # how often it has waited for its reader, less how often he has made room
         self.left: list[Rows] | None = None
         self.told: Context | None = None
+        self.behind: Behind = ()
         self.held: Work | None = None
         self.wake: Callable[[], None] | None = None
 

@@ -47,6 +47,7 @@ class Workers(Shift):
         run_batch: RunBatch = run_batch,
     ) -> None:
         super().__init__(scheduler, metrics, clock, count, sequences, run_batch)
+        scheduler.wake_with(self.look)
 
     @property
     def quiet(self) -> bool:
@@ -257,6 +258,7 @@ class Workers(Shift):
             thread.join()
         self._limits.join()
         self._fail_waiting()
+        self._scheduler.close()
 
     @property
     def answers(self) -> bool:

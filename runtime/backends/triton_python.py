@@ -23,6 +23,7 @@ from ..isolation.pool import Pool
 from ..load_error import BAD_MODEL, LoadError
 from ..model_backend import ports
 from ..model_folder import folder_name, unpacked
+from ..pump import Pump
 from ..stage import StageError, policy_of
 from ..triton_python.bound import Bound
 from ..triton_python.calls import Calls
@@ -34,7 +35,6 @@ from ..triton_python.instances import Instances
 from ..triton_python.iterative import iterations_of
 from ..triton_python.process import ModelProcess
 from ..triton_python.program import ModelProgram
-from ..triton_python.pump import Pump
 from ..triton_python.stages import TritonStage
 
 _ENVIRONMENT: Final = "EXECUTION_ENV_PATH"

@@ -20,6 +20,7 @@ from ...compiler.plan_file import plan_hash
 from ..engine import Engine, EngineConfig
 from ..load import Progress
 from ..shared import Shared
+from ..units import Units
 from .app import App
 from .brought import brought
 from .counts import Totals
@@ -61,17 +62,20 @@ class Repository:
         takes_files: bool = False,
         takes_code: bool = False,
         strict: bool = False,
+        one_stock: bool = False,
     ) -> None:
         """`config` is that of all engines. `policies` are by app, "" for those not named, which
         is the latest version otherwise. `find` serves `load` without a plan, `configure` with
         a configuration beside it. Callers may bring files where it `takes_files`: those that
         belong to a configuration, or else plans, which may hold code where it `takes_code`. A
-        `strict` one is not ready while an app could not be loaded."""
+        `strict` one is not ready while an app could not be loaded. With `one_stock` the resources
+        that stages take are those of all apps together."""
         self.configure, self.takes_files, self._strict = configure, takes_files, strict
         self._takes_code = takes_code
         config = config or EngineConfig()
         self.nested = nested_models(self, config.clock)
-        self._config = replace(config, nested=self.nested)
+        self._units = Units() if one_stock else None
+        self._config = replace(config, nested=self.nested, units=self._units)
         self._policies, self._find = policies, find
         self._shared = Shared()
         self._lock = threading.Lock()
@@ -256,6 +260,8 @@ class Repository:
             for app in self._apps.values():
                 self._publish(app, {}, [n for n, version in app.live.items() if version.owned])
         self._drains.close()
+        if self._units is not None:
+            self._units.close()
 
     def _load_plan(self, app: str, plan: Plan, version: int | None) -> None:
         with self._lock:

@@ -4,7 +4,7 @@ In order of control flow: `program` is the interpreter of a model (in its own `e
 `config` what the model is told of itself and `complete` what it says to that; a `process` loads it
 and carries what is asked, in which `asked` keeps requests apart and `open_requests` knows which are
 not over, and what it says meanwhile is `heard`; `stages` makes requests of rows and rows of
-responses, any number of them where a model is `decoupled` (each has a `pump` with it while it
+responses, any number of them where a model is `decoupled` (each has a thread with it while it
 executes), `iterative` tells requests that are scheduled anew of it, and `bound` gives sequences a
 worker; `calls` does what a model asks of the server. `worker` holds what runs at the other end.
 Where a schedule wants it, a model runs `inside` of the engine's own process: there are `instances`

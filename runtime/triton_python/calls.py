@@ -20,9 +20,9 @@ from ..protocols.inputs import read_inputs
 from ..protocols.models import Model
 from ..protocols.raw import Flat
 from ..protocols.results import WireTensor, result_tensors
+from ..pump import Pump
 from ..request import Code, Fault, InSequence, Request, Response
 from ..streams import Stream
-from .pump import Pump
 from .worker.triton_python_backend_utils.contents import Places, pack
 from .worker.triton_python_backend_utils.link import Answered
 
@@ -195,6 +195,7 @@ class Calls:
                 priority=urgency.priority,
                 outputs=outputs,
                 parameters=urgency.parameters,
+                behind=urgency.behind,
             )
         id, correlation, flags, timeout, text = header["more"]
         deadline, parameters = urgency.deadline, json.loads(text or "{}")
@@ -216,6 +217,7 @@ class Calls:
                 **{name: one for name, one in parameters.items() if name not in _LEFT_OUT},
             },
             sequence=sequence,
+            behind=urgency.behind,
         )
 
     def _metric(self, header: Header) -> Header:

@@ -17,13 +17,14 @@ from ...dsl.types import TensorType
 from ..answers import answers_of, blank, handle_of
 from ..context import Context
 from ..isolation.lease import Lease
+from ..pump import Pump
 from ..request import Code
 from ..rows import Rows
 from ..stage import Policy, StageError, StageGone
+from ..units import Holding
 from .asked import Asked, Responses
 from .bound import Bound
 from .iterative import Iterations
-from .pump import Pump
 from .stages import AGAIN, TritonStage, remark, run_of
 
 _LOG: Final = logging.getLogger(__name__)
@@ -55,11 +56,13 @@ class OpenStage(TritonStage):
             self._iterations.begin(one)
         thread = self._idle.get()
         context.tell_end(one.responses.leave)
-        thread.do(partial(self._answer, one, thread))
+        holding = context.share(self.name)
+        thread.do(partial(self._answer, one, thread, holding))
         return [Rows.shared(handle_of(one.responses), count)]
 
-    def _answer(self, one: Asked, thread: Pump) -> None:
-        """Let the model execute a request until it does not want it again."""
+    def _answer(self, one: Asked, thread: Pump, holding: Holding | None) -> None:
+        """Let the model execute a request until it does not want it again; so long it has what it
+        holds."""
         try:
             for _ in range(AGAIN):
                 run = run_of([one])
@@ -76,6 +79,8 @@ class OpenStage(TritonStage):
             one.responses.end(StageGone(Code.FAILED, f"{type(error).__name__}: {error}"))
         finally:
             self._idle.put(thread)
+            if holding is not None:
+                holding.leave()
 
 
 class NextStage(TritonStage):

@@ -198,7 +198,8 @@ def test_an_unknown_key_lists_the_valid_ones(graph: Graph) -> None:
     (found,) = mistakes(graph, "read { zzz = 1 }")
     assert found.notes == (
         "a stage takes `batch`, `instances`, `device`, `queue`, `priority`, `cache`, `warmup`,"
-        " `threads`, `cpus`, `resources`, `isolate`, `backend`, `engine`, `precision`, `graphs`",
+        " `threads`, `cpus`, `resources`, `weight`, `isolate`, `backend`, `engine`,"
+        " `precision`, `graphs`",
     )
 
 

@@ -19,9 +19,9 @@ class Cancelling(Simulation):
             self.cancel(self.going)
         return self._scheduler.enter(strand, stage, count, self.now)
 
-    def leave(self, stage: Stage) -> None:
+    def leave(self, strand: Strand, stage: Stage) -> None:
         if stage.policy is not None:
-            self._scheduler.strands.leave(stage)
+            self._scheduler.strands.leave(strand, stage)
 
 
 def test_it_is_expected_nowhere_any_more() -> None:

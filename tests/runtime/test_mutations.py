@@ -257,8 +257,8 @@ SCHEDULED = (
     ),
     Mutation(
         "a unit that a stage has taken does not come back",
-        "runtime/stage_queues.py",
-        "self._units.give(queue.needs)",
+        "runtime/units.py",
+        "self._held.discard(holding)",
         "pass",
         QUEUES,
         "b23",
@@ -274,7 +274,7 @@ SCHEDULED = (
     Mutation(
         "small takers keep a large one from its units",
         "runtime/units.py",
-        "self._kept.update(name for name, _ in needs)",
+        "kept.update(name for name, _ in claim.needs)",
         "pass",
         UNITS,
         "large_taker",

@@ -379,6 +379,18 @@ def test_two_units_let_two_run(start: Start) -> None:
     assert sorted(map(at, outcomes)) == [1.0, 1.0, 2.0, 2.0]
 
 
+def test_who_weighs_twice_as_much_runs_half_as_often(start: Start) -> None:
+    maker = Stages()
+    for index, (name, weight) in enumerate((("one", 2), ("two", 1))):
+        maker.stage(name, resources=(("dsp", 1),), weight=weight).chain(name, index)
+    simulation = start(maker, workers=4)
+    outcomes = {name: [ask(simulation, name) for _ in range(30)] for name in ("one", "two")}
+    simulation.run()
+    early = [sum(at(one) <= 30.0 for one in outcomes[name]) for name in ("one", "two")]
+    assert early == pytest.approx([10, 20], abs=1)
+    assert simulation.leftovers == {}
+
+
 def test_small_takers_that_keep_coming_do_not_starve_a_large_one(start: Start) -> None:
     simulation = start(shared((("dsp", 1),), (("dsp", 2),)), workers=8)
     small: list[Outcome] = []

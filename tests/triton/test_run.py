@@ -90,6 +90,7 @@ class Follower:
             find=lambda app: found().get(app, {}),
             configure=configuring((folder,), found),
             takes_files=True,
+            one_stock=True,
         )
         self.failures: dict[str, LoadFailed] = {}
         self._keeper = Keeper(self.repository, found)

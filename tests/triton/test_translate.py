@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.dsl.diagnostic import CompileError, Diagnostic, Severity
+from headrace.dsl.diagnostic import CompileError
 from headrace.dsl.format import format_module
 from headrace.dsl.parse import parse
 from headrace.dsl.source import Source
@@ -13,6 +13,7 @@ from headrace.triton.own_completion import OwnCompletions
 from headrace.triton.serving import Options, find, plan_of
 from headrace.triton.subject import Others
 from headrace.triton.translate.draft import Surroundings
+from headrace.triton.translate.resources import Available
 from headrace.triton.translate.schedule import Serving, duration
 from tests.triton.writing import (
     INT32,
@@ -66,7 +67,7 @@ dynamic_batching {
 }
 """,
     )
-    written = text(tmp_path, "m", serving=Serving(cache=1 << 20, resources={}))
+    written = text(tmp_path, "m", serving=Serving(cache=1 << 20, resources=()))
     assert written.partition("schedule")[2] == (
         " m {\n"
         "    run_m {\n"
@@ -77,6 +78,7 @@ dynamic_batching {
         "level(3) { timeout = 2s, on_timeout = delay } }\n"
         "        cache = 1MiB\n"
         "        resources { R = 2 }\n"
+        "        weight = 1\n"
         "        threads = 2\n"
         "    }\n"
         "}\n"
@@ -108,30 +110,67 @@ def test_there_is_as_much_of_a_resource_as_the_server_is_told(tmp_path: Path) ->
     unary(tmp_path / "m/1/model.onnx", "Neg", "x", "y")
     group = 'rate_limiter { resources { name: "R" count: 2 } }'
     put(tmp_path / "m/config.pbtxt", f"instance_group {{ count: 3 kind: KIND_CPU {group} }}\n")
-    said = Serving(resources={"R": 6, "other": 1})
+    said = Serving(resources=(Available("R", 6), Available("R", 7, 3), Available("other", 1)))
     assert text(tmp_path, "m", serving=said).partition("schedule")[2] == (
-        " m {\n    run_m { instances = 3, resources { R = 2 } }\n    resources { R = 6 }\n}\n"
+        " m {\n"
+        "    run_m { instances = 3, resources { R = 2 }, weight = 1 }\n"
+        "    resources { R = 6 }\n"
+        "}\n"
     )
     around = Surroundings(Others(()), tmp_path, said)
     assert plan_of(program(tmp_path, "m", serving=said), around).resources == (("R", 6),)
 
 
-def test_a_resource_that_two_models_take_is_warned_of(tmp_path: Path) -> None:
-    resource = 'rate_limiter { resources { name: "R" count: 1 } }'
-    for name in ("a", "b"):
-        unary(tmp_path / name / "1/model.onnx", "Neg", "x", "y")
-        put(tmp_path / name / "config.pbtxt", f"instance_group {{ kind: KIND_CPU {resource} }}\n")
-    warned: list[Diagnostic] = []
-    for resources in (None, {"R": 1}):
-        options = Options(serving=Serving(resources=resources))
-        found = find((tmp_path,), options, warned.extend, OwnCompletions())
-        assert sorted(found) == ["a", "b"]
-    (one,) = warned
-    assert (one.severity, one.message) == (
-        Severity.WARNING,
-        "`R` is counted for `a` and `b` apart",
-    )
-    assert one.primary.span.text == '"R"'
+def of_resource(folder: Path, name: str, said: str) -> None:
+    """Write a model whose instances are limited like that."""
+    unary(folder / name / "1/model.onnx", "Neg", "x", "y")
+    limiter = f"rate_limiter {{ {said} }}"
+    put(folder / name / "config.pbtxt", f"instance_group {{ kind: KIND_CPU {limiter} }}\n")
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ((), ""),
+        ((Available("R", 2),), ""),
+        ((Available("R", 1), Available("R", 2, 0)), ""),
+        ((Available("R", 2), Available("R", 1)), "takes 2 `R`, and there is 1"),
+        ((Available("R", 2, 1),), "takes 2 `R`, and there is none"),
+        ((Available("other", 2),), "takes 2 `R`, and there is none"),
+    ],
+)
+def test_what_could_never_run_is_not_loaded(
+    tmp_path: Path, there: tuple[Available, ...], said: str
+) -> None:
+    of_resource(tmp_path, "m", 'resources { name: "R" count: 2 }')
+    if not said:
+        assert "resources { R = 2 }" in text(tmp_path, "m", serving=Serving(resources=there))
+        return
+    with pytest.raises(CompileError) as raised:
+        program(tmp_path, "m", serving=Serving(resources=there))
+    (one,) = raised.value.diagnostics
+    assert (one.code, one.primary.span.text) == ("HR613", "resources")
+    assert said in one.message
+    assert one.help == "start the server with `--rate-limit-resource=R:2`"
+
+
+def test_a_priority_is_the_weight_of_a_run(tmp_path: Path) -> None:
+    of_resource(tmp_path, "m", 'resources { name: "R" global: true count: 2 } priority: 3')
+    written = text(tmp_path, "m", serving=Serving(resources=()))
+    assert "resources { R = 2 }, weight = 3" in written
+    assert "resources" not in text(tmp_path, "m")
+
+
+def test_what_is_one_for_all_devices_is_so_for_all_models(tmp_path: Path) -> None:
+    of_resource(tmp_path, "a", 'resources { name: "R" count: 1 }')
+    of_resource(tmp_path, "b", 'resources { name: "R" global: true count: 1 }')
+    options = Options(serving=Serving(resources=()))
+    found = find((tmp_path,), options, lambda _: None, OwnCompletions())
+    assert found["a"][1].read().segments
+    with pytest.raises(CompileError) as raised:
+        found["b"][1].read()
+    (one,) = raised.value.diagnostics
+    assert one.message == "`R` is `global` for one of `a` and `b`"
 
 
 def test_values_have_the_shape_that_the_model_wants(tmp_path: Path) -> None:

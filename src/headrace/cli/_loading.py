@@ -44,6 +44,7 @@ def repository_of(
         takes_files=arguments.allow_load_files,
         takes_code=arguments.allow_load_code,
         strict=bool(arguments.model_repository) and arguments.strict_readiness,
+        one_stock=bool(arguments.model_repository),
     )
     shares: dict[str, dict[int, float]] = {}
     for canary in arguments.canary:

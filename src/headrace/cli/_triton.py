@@ -234,19 +234,20 @@ def configure(arguments: Namespace, find: "Callable[..., Apps]") -> "Configure":
 
 def _options(arguments: Namespace) -> "Options":
     from ..triton.serving import Options
+    from ..triton.translate.resources import Available
     from ..triton.translate.schedule import Serving
 
     sizes = [*arguments.cache_config]
     if arguments.response_cache_byte_size is not None:
         sizes.append(arguments.response_cache_byte_size)
     counted = arguments.rate_limit != "off"
+    there = [Available(*one) for one in arguments.rate_limit_resource]
     if arguments.rate_limit_resource and not counted:
         raise UsageError("--rate-limit-resource goes with --rate-limit=execution_count")
-    resources = dict(arguments.rate_limit_resource) if counted else None
     defaults, in_process = _backends(arguments.backend_config)
     return Options(
         defaults,
-        Serving(max(sizes, default=None), resources, in_process),
+        Serving(max(sizes, default=None), tuple(there) if counted else None, in_process),
         arguments.model_config_name,
         completes=not (arguments.strict_model_config or arguments.disable_auto_complete_config),
     )
@@ -304,8 +305,8 @@ def _cache(text: str) -> int:
     return int(value)
 
 
-def _resource(text: str) -> tuple[str, int]:
+def _resource(text: str) -> tuple[str, int, int | None]:
     name, *rest = text.split(":")
-    if not name.isidentifier() or not rest or not rest[0].isdigit() or len(rest) > 2:
-        raise ArgumentTypeError(f"`{text}` is no NAME:COUNT")
-    return name, int(rest[0])
+    if not name or len(rest) not in (1, 2) or not all(one.isdigit() for one in rest):
+        raise ArgumentTypeError(f"`{text}` is no NAME:COUNT or NAME:COUNT:DEVICE")
+    return name, int(rest[0]), int(rest[1]) if rest[1:] else None

@@ -24,8 +24,9 @@ from .translate.draft import Surroundings
 from .translate.labels import labels
 from .translate.members import members
 from .translate.program import Program, translate
+from .translate.resources import find_clashes
 from .translate.schedule import Serving
-from .translate.unserved import find_apart, find_isolated
+from .translate.unserved import find_isolated
 from .translate.warmups import warmups
 
 
@@ -57,11 +58,11 @@ def find(
     found = check(repository, options.defaults)
     warn(tuple(one for one in found if one.severity is not Severity.ERROR))
     subjects = subjects_of(repository, options, own)
-    if options.serving.resources is not None:
-        warn(tuple(find_apart(subjects)))
     if options.serving.in_process:
         warn(tuple(find_isolated(subjects)))
     errors = [*(one for one in found if one.severity is Severity.ERROR), *own.mistakes]
+    if options.serving.resources is not None:
+        errors += find_clashes(subjects)
     around = Surroundings(Others(subjects), folders[0], options.serving)
     known = {one.model.folder: one for one in subjects}
     return {

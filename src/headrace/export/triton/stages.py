@@ -201,7 +201,8 @@ def _instances(segment: ModelSegment, *, python: bool) -> Json:
         group |= {"kind": "KIND_GPU", "gpus": [int(index or 0)]}
     if segment.service.resources:
         resources = [{"name": name, "count": n} for name, n in segment.service.resources]
-        group["rate_limiter"] = {"resources": resources}
+        weight = {"priority": segment.service.weight} if segment.service.weight else {}
+        group["rate_limiter"] = {"resources": resources, **weight}
     return group
 
 

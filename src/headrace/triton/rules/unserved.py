@@ -8,4 +8,4 @@ from ..translate.unserved import find_unserved
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
-    yield from find_unserved(subject, counted=False)
+    yield from find_unserved(subject)

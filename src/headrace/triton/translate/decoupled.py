@@ -23,7 +23,8 @@ from ..complete import PYTHON
 from ..subject import Subject
 from .draft import Control, Draft, refuse
 from .names import Names, renamed
-from .schedule import resources, stage_settings
+from .resources import totals
+from .schedule import stage_settings
 from .sequences import read_controls, told
 from .stages import KINDS, file_of
 from .tensors import Tensor, tensor, written
@@ -121,7 +122,7 @@ def _declare(draft: Draft, subject: Subject, version: int, wanted_name: str) -> 
     draft.settings.stages[begin] = stage_settings(
         subject.model.message, config, draft.around.serving, batches=False, python=True
     )
-    draft.settings.taken |= resources(config).keys()
+    draft.settings.totals |= totals(config, draft.around.serving.resources or ())
     return _Parts(begin, follow, inputs, controls, inside, outputs)
 
 

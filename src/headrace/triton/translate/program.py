@@ -15,6 +15,7 @@ from .draft import Draft, Surroundings, refuse
 from .ensembles import call_ensemble
 from .members import members
 from .names import Names, renamed
+from .resources import find_scarce
 from .schedule import duration, sequence_settings
 from .scripts.program import follow
 from .scripts.values import NeedsWhole
@@ -95,13 +96,13 @@ def translate_script(
 def _begin(subject: Subject, around: Surroundings) -> tuple[Draft, str, dict[str, str]]:
     """Return an empty draft, and the names of the pipeline and its inputs."""
     draft = Draft(around)
-    counted = around.serving.resources is not None
-    mistakes = [
-        mistake for one in members(subject) for mistake in find_unserved(one, counted=counted)
-    ]
+    made_of, counted = members(subject), around.serving.resources
+    mistakes = [mistake for one in made_of for mistake in find_unserved(one)]
+    if counted is not None:
+        mistakes += [mistake for one in made_of for mistake in find_scarce(one, counted)]
     if mistakes:
         raise CompileError(mistakes)
-    for one in members(subject):
+    for one in made_of:
         _require_told(one)
     pipeline = draft.names.fresh(subject.name)
     return draft, pipeline, {one.name: draft.names.fresh(one.name) for one in subject.config.input}
@@ -134,7 +135,7 @@ def _text(
     lines = [*draft.states, *_ended(draft, returned)]
     if draft.sequence is not None:
         draft.settings.pipeline += sequence_settings(draft.sequence.config)
-    draft.settings.count(draft.around.serving.resources or {})
+    draft.settings.count()
     body = "\n".join(lines)
     text = "\n".join(
         [

@@ -1,11 +1,11 @@
 """What a configuration says of how a model runs, as settings of a stage and of a pipeline."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from ..complete import PYTHON
 from ..config import Message
+from .resources import Available, most, priority
 
 _CPU, _GPU = "KIND_CPU", "KIND_GPU"
 THREADS = "intra_op_thread_count"
@@ -17,11 +17,11 @@ _PROVIDERS: Final = {"openvino": "openvino", "tensorrt": "onnx_tensorrt"}
 @dataclass(frozen=True, slots=True)
 class Serving:
     """What a server is told beside its repository: how many bytes its cache has (None: there is
-    none), how much there is of what instances take (None: nothing is counted), and whether Python
-    models are in the server's process where they can be."""
+    none), what is said of how much there is of what instances take (None: that is not counted), and
+    whether Python models are in the server's process where they can be."""
 
     cache: int | None = None
-    resources: dict[str, int] | None = None
+    resources: tuple[Available, ...] | None = None
     in_process: bool = False
 
 
@@ -31,11 +31,11 @@ class Settings:
 
     stages: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     pipeline: list[str] = field(default_factory=list[str])
-    taken: set[str] = field(default_factory=set[str])  # the resources that stages name
+    totals: dict[str, int] = field(default_factory=dict[str, int])  # of what stages take
 
-    def count(self, resources: Mapping[str, int]) -> None:
+    def count(self) -> None:
         """Say how much there is of what stages take, where that is known."""
-        counts = [f"{name} = {resources[name]}" for name in sorted(self.taken & resources.keys())]
+        counts = [f"{name} = {count}" for name, count in sorted(self.totals.items())]
         if counts:
             self.pipeline.append(f"resources {{ {', '.join(counts)} }}")
 
@@ -193,20 +193,12 @@ def _accelerator(config: Message) -> list[str]:
     return [f"backend = {_PROVIDERS[name]}" for name in names if name in _PROVIDERS]
 
 
-def resources(config: Message) -> dict[str, int]:
-    """Return what an instance takes of each resource while it runs: the most that one does."""
-    taken: dict[str, int] = {}
-    for group in config.instance_group:
-        for one in group.rate_limiter.resources:
-            taken[one.name] = max(taken.get(one.name, 0), one.count)
-    return taken
-
-
 def _resources(config: Message) -> list[str]:
-    taken = resources(config)
+    taken = most(config)
     if not taken:
         return []
-    return [f"resources {{ {', '.join(f'{name} = {count}' for name, count in taken.items())} }}"]
+    said = ", ".join(f"{name} = {count}" for name, count in taken.items())
+    return [f"resources {{ {said} }}", f"weight = {priority(config)}"]
 
 
 def _threads(config: Message) -> list[str]:

@@ -10,7 +10,8 @@ from ..onnx_file import read_onnx
 from ..subject import Subject
 from .draft import Draft, Stage, refuse
 from .names import Names, renamed
-from .schedule import resources, stage_settings
+from .resources import totals
+from .schedule import stage_settings
 from .sequences import begins_anew, begun, keep, read_controls, read_states, told
 from .tensors import Tensor, reshaped, tensor, written
 
@@ -54,7 +55,7 @@ def stage_of(draft: Draft, subject: Subject, version: int, wanted: str) -> Stage
         python=python,
         cached=draft.cached,
     )
-    draft.settings.taken |= resources(config).keys()
+    draft.settings.totals |= totals(config, draft.around.serving.resources or ())
     draft.settings.stages[stage.name] = said
     return stage
 

@@ -13,12 +13,9 @@ Place = tuple[str | int, ...]
 _ACCELERATORS = ("openvino", "tensorrt")
 
 
-def find_unserved(subject: Subject, *, counted: bool) -> list[Diagnostic]:
-    """Return a mistake for each field that would be left out; `counted` says whether instances take
-    resources."""
+def find_unserved(subject: Subject) -> list[Diagnostic]:
+    """Return a mistake for each field that would be left out."""
     found = [*_fields(subject), *_tensors(subject), *_accelerators(subject), *_devices(subject)]
-    if counted:
-        found += _priorities(subject)
     return [subject.error(UNSERVED, message, *place, help=help) for place, message, help in found]
 
 
@@ -83,34 +80,6 @@ def _devices(subject: Subject) -> Iterator[tuple[Place, str, str]]:
             message = f"instances on {listed}: a model runs on one device"
             yield ("instance_group", number), message, "let all groups be on one"
             return
-
-
-def _priorities(subject: Subject) -> Iterator[tuple[Place, str, str]]:
-    for number, group in enumerate(subject.config.instance_group):
-        if group.rate_limiter.priority:
-            place = ("instance_group", number, "rate_limiter", "priority")
-            message = "who gets resources first goes by the priority of requests"
-            yield place, message, "write `priority_levels` in `dynamic_batching`, and leave it out"
-        for at, one in enumerate(group.rate_limiter.resources):
-            if not one.name.isidentifier():
-                place = ("instance_group", number, "rate_limiter", "resources", at, "name")
-                yield place, f"`{one.name}` cannot be a name here", "use letters, digits and `_`"
-
-
-def find_apart(subjects: Iterable[Subject]) -> Iterator[Diagnostic]:
-    """Yield a warning for each resource that another model takes too: each has its own."""
-    known: dict[str, Subject] = {}
-    for subject in subjects:
-        for number, group in enumerate(subject.config.instance_group):
-            for at, one in enumerate(group.rate_limiter.resources):
-                other = known.setdefault(one.name, subject)
-                if other is not subject:
-                    yield subject.warning(
-                        UNSERVED,
-                        f"`{one.name}` is counted for `{other.name}` and `{subject.name}` apart",
-                        *("instance_group", number, "rate_limiter", "resources", at, "name"),
-                        help="they may run at once; in one `.pipe` file it is counted for both",
-                    )
 
 
 def find_isolated(subjects: Iterable[Subject]) -> Iterator[Diagnostic]:
