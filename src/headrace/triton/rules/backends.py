@@ -38,6 +38,19 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             yield subject.error(_CODE, message, "platform", help=help)
         else:  # a backend that has no platforms
             yield subject.warning(_CODE, message, "platform", help="leave out `platform`")
+    if config.backend in BACKENDS and config.runtime not in ("", _library(config.backend)):
+        yield subject.error(
+            _CODE,
+            f"`{subject.name}` runs on `{config.backend}`, of which `{config.runtime}` is no library",
+            "runtime",
+            help=f'leave out `runtime`, or write `runtime: "{_library(config.backend)}"`; `backend` '
+            f"is one of {listed(BACKENDS)}",
+        )
+
+
+def _library(backend: str) -> str:
+    """Return what a tritonserver has a backend in."""
+    return f"libtriton_{backend}.so"
 
 
 def _none(subject: Subject) -> Diagnostic:

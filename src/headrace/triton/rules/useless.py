@@ -16,7 +16,10 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     for i, tensor in enumerate(config.input):
         yield from _ragged(subject, i, tensor.name, tensor.allow_ragged_batch)
     if subject.is_ensemble:
-        for name in ("default_model_filename", "model_operations", "batch_input", "batch_output"):
+        for name in (
+            *("default_model_filename", "model_operations", "batch_input", "batch_output"),
+            "runtime",
+        ):
             if name in {one[0].name for one in written.ListFields()}:
                 yield subject.warning(
                     _CODE, f"`{name}` has no effect on an ensemble", name, help="leave it out"
