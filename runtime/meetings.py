@@ -23,16 +23,19 @@ from .room import Room
 from .task import Task, Ticket
 
 Tell: TypeAlias = Callable[[Response | BaseException], object]
+Lend: TypeAlias = Callable[[Callable[[], object]], bool]
+"""Lets the thread that waits for an answer do something meanwhile; False where none does now."""
 
 
 class Asked(NamedTuple):
     """A request for some version of a model, that waits `since` then, on the engine's clock; `tell`
-    is called once, with what has become of it."""
+    is called once, with what has become of it; `lend` is there where a thread waits for that."""
 
     request: Request
     version: str
     since: float
     tell: Tell
+    lend: Lend | None = None
 
 
 class Meetings:

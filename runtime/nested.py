@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from ..stdlib.op import Item
 from .context import Context
 from .custom_metrics import CustomMetrics
-from .meetings import Tell
+from .meetings import Lend, Tell
 from .protocols.models import Model
 from .request import Request, Response
 from .streams import Stream
@@ -41,10 +41,11 @@ class Nested(Protocol):
 
     def submit(self, request: Request, version: str) -> Future[Response]: ...
 
-    def run(self, request: Request, version: str, tell: Tell) -> None:
+    def run(self, request: Request, version: str, tell: Tell, lend: Lend | None = None) -> None:
         """Ask from a thread that does nothing else until the answer is there, and so had better
         run the request, and what waits for that. `tell` is called once with what has become of it,
-        in this thread or another."""
+        in this thread or another. Where who has asked is this thread itself, it has to go on then,
+        and until then it does what it is lent for."""
         ...
 
     def open(

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from ..stdlib.op import Item
 from .custom_metrics import CustomMetrics
-from .meetings import Asked, Tell
+from .meetings import Asked, Lend, Tell
 from .nested import tell_of
 from .prepared import Prepared
 from .protocols.models import Model
@@ -103,28 +103,31 @@ class NestedModels:
     def submit(self, request: Request, version: str) -> Future[Response]:
         return self._sent(request, version, lambda found: found.engine.submit(request))
 
-    def run(self, request: Request, version: str, tell: Tell) -> None:
+    def run(self, request: Request, version: str, tell: Tell, lend: Lend | None = None) -> None:
         """Ask where nothing can be told meanwhile that this thread had to hear of. An engine that
         has no other request has nothing for this one to wait for or meet: it runs here. While
-        others run so, it waits for one of them, whose thread then runs all that waits together.
-        Else it is handed to the engine, which may let this thread begin it."""
+        others run so, it waits for one of them, whose thread then runs all that waits together, or
+        where that is to go on, the thread of one that waits. Else it is handed to the engine, which
+        may let this thread begin it."""
 
         def start(found: Found) -> None:
             engine = found.engine
             if engine.quiet and not _waits(request, found.prepared):
-                begins = self._begin(found, request, version, tell)
+                begins = self._begin(found, request, version, tell, lend)
                 if begins:
                     try:
                         tell(_called(engine, request))
                     finally:
-                        self._end(engine)
+                        self._end(engine, stays=lend is None)
                 if begins is not None:
                     return
             tell_of(engine.submit(request, runs=True), tell)
 
         self._sent(request, version, start)
 
-    def _begin(self, found: Found, request: Request, version: str, tell: Tell) -> bool | None:
+    def _begin(
+        self, found: Found, request: Request, version: str, tell: Tell, lend: Lend | None
+    ) -> bool | None:
         """Whether a request is to run at once, or has been let wait (False); None: neither."""
         with self._lock:
             runs = self._running.get(found.engine)
@@ -133,13 +136,14 @@ class NestedModels:
             elif not found.prepared.meets.rows:
                 return None
             elif runs.count == found.prepared.meets.runs:
-                runs.waiting.append((found, Asked(request, version, self.now(), tell)))
+                runs.waiting.append((found, Asked(request, version, self.now(), tell, lend)))
                 return False
             runs.count += 1
             return True
 
-    def _end(self, engine: Answers) -> None:
-        """Run what waits for a request that has been run, until nothing does."""
+    def _end(self, engine: Answers, *, stays: bool) -> None:
+        """Run what waits for a request that has been run, until nothing does; unless this thread
+        `stays`, let another."""
         while True:
             with self._lock:
                 runs = self._running[engine]
@@ -149,8 +153,28 @@ class NestedModels:
                         del self._running[engine]
                     return
                 waiting, runs.waiting = runs.waiting, []
-            for pipeline in dict.fromkeys(found.prepared for found, _ in waiting):
-                self._meet(pipeline, [one for one in waiting if one[0].prepared is pipeline])
+            if stays:
+                self._meet_all(waiting)
+            elif self._lends(engine, waiting):
+                return
+            else:
+                for _, asked in waiting:
+                    self._hand(asked)
+
+    def _lends(self, engine: Answers, waiting: "Sequence[tuple[Found, Asked]]") -> bool:
+        """Whether what waits is run by the thread of one of them, who would be woken anyway."""
+
+        def lead() -> None:
+            try:
+                self._meet_all(waiting)
+            finally:
+                self._end(engine, stays=False)
+
+        return any(asked.lend is not None and asked.lend(lead) for _, asked in waiting)
+
+    def _meet_all(self, waiting: "Sequence[tuple[Found, Asked]]") -> None:
+        for pipeline in dict.fromkeys(found.prepared for found, _ in waiting):
+            self._meet(pipeline, [one for one in waiting if one[0].prepared is pipeline])
 
     def _meet(self, pipeline: Prepared, waiting: "Sequence[tuple[Found, Asked]]") -> None:
         engine = waiting[0][0].engine

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, Protocol
@@ -13,7 +13,7 @@ import numpy as np
 from ...stdlib.op import Item
 from ..context import Context
 from ..custom_metrics import Labels, Refused
-from ..meetings import Tell
+from ..meetings import Lend, Tell
 from ..nested import Nested, tell_of, urgency_of
 from ..protocols.datatypes import Datatype
 from ..protocols.inputs import read_inputs
@@ -56,6 +56,10 @@ class Asks(Protocol):
     @property
     def patient(self) -> bool:
         """Whether nothing else need be heard of it while it waits for an answer."""
+        ...
+
+    def lends(self, call: int) -> Lend | None:
+        """Return what lends the thread that waits for an answer, where that is one here."""
         ...
 
 
@@ -143,7 +147,7 @@ class Calls:
         if not header["decoupled"]:
             tell = partial(_told, asks, call, model)
             if header["waits"] and asks.patient:
-                self._run(request, version, tell)
+                self._run(request, version, tell, asks.lends(call))
             else:
                 tell_of(self._nested.submit(request, version), tell)
             return
@@ -152,16 +156,24 @@ class Calls:
         reader.begin(self._nested, request, version, streams=streams)
         asks.answer(call, {"stream": call})
 
-    def _run(self, request: Request, version: str, tell: Tell) -> None:
+    def _run(self, request: Request, version: str, tell: Tell, lend: Lend | None) -> None:
         """Ask from a thread that need hear nothing until the answer is there, which runs requests
         but once at a time: models that ask each other would nest deep."""
         here = threading.get_ident()
         if here in self._running:
             tell_of(self._nested.submit(request, version), tell)
             return
+        lends = None if lend is None else partial(self._lend, lend)
+        self._once(lambda: self._nested.run(request, version, tell, lends))
+
+    def _lend(self, lend: Lend, work: Callable[[], object]) -> bool:
+        return lend(partial(self._once, work))
+
+    def _once(self, work: Callable[[], object]) -> None:
+        here = threading.get_ident()
         self._running.add(here)
         try:
-            self._nested.run(request, version, tell)
+            work()
         finally:
             self._running.discard(here)
 

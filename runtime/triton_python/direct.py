@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
 from ..context import Context
+from ..meetings import Lend
 from .calls import Calls
 from .heard import Heard
 from .open_requests import OpenRequests
@@ -25,6 +26,7 @@ from .worker.triton_python_backend_utils.link import Answered, Ask, Responded
 
 Header: TypeAlias = dict[str, Any]  # Any: JSON
 Answer: TypeAlias = tuple[Header, list[Any]]  # Any: the model's Tensor
+Work: TypeAlias = Callable[[], object]
 Named: TypeAlias = tuple[str, str, Any]  # Any: an array
 
 
@@ -48,7 +50,8 @@ class DirectEngine:
         self._calls, self._received = calls, received
         self._heard = Heard(name, self, calls, self.open)
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, Callable[[Answer | None], object]] = {}
+        self._waiting: dict[int, Callable[[Answer | Work | None], object]] = {}
+        self._lending = threading.Lock()  # for what is put there before an answer
         self._changed = threading.Condition()
         self._rooms: dict[int, Room] = {}
         self._gone = False
@@ -84,12 +87,13 @@ class DirectEngine:
         self, header: Header | Ask, chunks: Sequence[Any] = ()
     ) -> Answer:  # Any: bytes of tensors
         """Ask, and return the answer and its tensors."""
-        answers: SimpleQueue[Answer | None] = SimpleQueue()
-        self._ask(header, chunks, answers.put)
-        answer = answers.get()
-        if answer is None:
+        told: SimpleQueue[Answer | Work | None] = SimpleQueue()
+        self._ask(header, chunks, told.put)
+        while callable(found := told.get()):
+            Variables().run(found)
+        if found is None:
             raise EOFError("the engine has gone")
-        return answer
+        return found
 
     def ask_later(
         self,
@@ -135,14 +139,29 @@ class DirectEngine:
         chunks: Sequence[Any] = (),  # Any: bytes of tensors
     ) -> None:
         """Answer what the model has asked."""
-        deliver = self._waiting.pop(call, None)
-        if deliver is None:
-            return  # it has been told that nobody answers
         if isinstance(answer, dict):
-            deliver((answer, []))
+            self._deliver(call, (answer, []))
         else:
             found = _arrays(answer.tensors, chunks).named
-            deliver(({}, [self._received(*one) for one in found]))
+            self._deliver(call, ({}, [self._received(*one) for one in found]))
+
+    def lends(self, call: int) -> Lend:
+        """Return what lends the thread that waits for an answer."""
+
+        def lend(work: Work) -> bool:
+            with self._lending:
+                deliver = self._waiting.get(call)
+                if deliver is not None:
+                    deliver(work)
+                return deliver is not None
+
+        return lend
+
+    def _deliver(self, call: int, answer: Answer | None) -> None:
+        with self._lending:
+            deliver = self._waiting.pop(call, None)
+            if deliver is not None:  # it has not been told that nobody answers
+                deliver(answer)
 
     def contexts(self, number: int | None) -> list[Context]:
         """Return whose a request is that is not over, or those that the model is executing."""
@@ -151,9 +170,7 @@ class DirectEngine:
     def interrupt(self) -> None:
         """Let whatever the model waits for end: what it has asked, and room for responses."""
         for call in list(self._waiting):
-            deliver = self._waiting.pop(call, None)
-            if deliver is not None:
-                deliver(None)
+            self._deliver(call, None)
         with self._changed:
             for room in self._rooms.values():
                 room.make(None)
@@ -170,7 +187,7 @@ class DirectEngine:
         self,
         header: Header | Ask,
         chunks: Sequence[Any],  # Any: bytes of tensors
-        deliver: Callable[[Answer | None], object],
+        deliver: Callable[[Answer | Work | None], object],
     ) -> None:
         self._refuse_if_gone()
         call = next(self._numbers)
@@ -187,10 +204,10 @@ class DirectEngine:
 
 
 def _settle(
-    loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Answer]", answer: Answer | None
+    loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Answer]", answer: Answer | Work | None
 ) -> None:
     def settle() -> None:
-        if future.done():  # it may have been cancelled
+        if future.done() or callable(answer):  # it may have been cancelled, and lends no thread
             return
         if answer is None:
             future.set_exception(EOFError("the engine has gone"))

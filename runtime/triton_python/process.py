@@ -250,6 +250,9 @@ class ModelProcess(Process):
         """Whether nothing else need be heard of it while it waits for an answer: no time limit."""
         return self._model.timeout is None and threading.get_ident() != self._keeper
 
+    def lends(self, call: int) -> None:
+        """Whoever waits is not here."""
+
     def contexts(self, number: int | None) -> list[Context]:
         """Return whose a request is that is not over, or those that the model is executing."""
         return self._open.contexts(number)

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import ModuleType
 
@@ -11,6 +11,7 @@ import pytest
 
 from headrace.compiler.plan import Batching, PythonSegment
 from headrace.runtime.engine import Engine
+from headrace.runtime.meetings import Lend
 from headrace.runtime.request import Code, Fault, Request, Response
 from tests.runtime.drivers import LONG
 from tests.runtime.plans import PlanMaker, block, call, fields
@@ -88,15 +89,17 @@ def engine(hub: Hub) -> Iterator[Engine]:
 class Asking:
     """Asks for a first request in a thread of its own, which is run there; then for others."""
 
-    def __init__(self, engine: Engine, hub: Hub) -> None:
+    def __init__(self, engine: Engine, hub: Hub, lend: Lend | None = None) -> None:
         self._engine, self._hub, self.first = engine, hub, Told()
-        self._thread = threading.Thread(target=self.ask, args=([[0.0]], self.first))
+        self._thread = threading.Thread(target=self.ask, args=([[0.0]], self.first, lend))
         self._thread.start()
         assert hub.begun.wait(LONG)
 
-    def ask(self, rows: list[list[float]], told: Told | None = None) -> Told:
-        told = told or Told()
-        self._engine.nested.run(Request("p", {"x": np.array(rows, np.float32)}), "", told)
+    def ask(
+        self, rows: list[list[float]], told: Told | None = None, lend: Lend | None = None
+    ) -> Told:
+        told, request = told or Told(), Request("p", {"x": np.array(rows, np.float32)})
+        self._engine.nested.run(request, "", told, lend)
         return told
 
     def end(self) -> None:
@@ -152,6 +155,34 @@ def test_who_fails_or_does_not_fit_fails_alone(engine: Engine, hub: Hub) -> None
     (counts,) = engine.metrics.pipelines
     assert counts.successes == 2
     assert sum(counts.failures.values()) == 3
+
+
+def test_who_has_to_go_on_lets_one_that_waits_run_all_that_do(engine: Engine, hub: Hub) -> None:
+    lent: list[Callable[[], object]] = []
+
+    def lend(work: Callable[[], object]) -> bool:
+        lent.append(work)
+        return True
+
+    asking = Asking(engine, hub, lambda _: False)
+    others = [asking.ask([[1.0]]), asking.ask([[2.0]], lend=lend)]
+    asking.end()
+    assert asking.first.answer() == [[0.0]]
+    assert not any(one.known.is_set() for one in others)
+    (work,) = lent
+    work()
+    assert [one.answer() for one in others] == [[[2.0]], [[4.0]]]
+    assert {one.thread for one in others} == {threading.get_ident()}
+    assert hub.sizes == [1, 2]
+    assert asking.ask([[3.0]]).answer() == [[6.0]]
+
+
+def test_where_nobody_can_be_lent_the_engine_runs_what_waits(engine: Engine, hub: Hub) -> None:
+    asking = Asking(engine, hub, lambda _: False)
+    others = [asking.ask([[1.0]]), asking.ask([[2.0]], lend=lambda _: False)]
+    asking.end()
+    assert [one.answer() for one in others] == [[[2.0]], [[4.0]]]
+    assert asking.first.thread not in {one.thread for one in others}
 
 
 def test_who_waits_for_an_engine_that_is_closed_is_told(engine: Engine, hub: Hub) -> None:
