@@ -106,5 +106,5 @@ def _own(group: Group) -> Group:
     """Return a group whose arrays nobody else has, as at the other end of a socket: a model writes
     to its inputs, and gives a buffer of its own that it writes to the next time."""
     layout, counts, arrays = group
-    kinds = (datatype for _, datatype, _ in layout.tensors)
-    return Group(layout, counts, [*map(copied, kinds, arrays)])
+    pairs = zip(layout.tensors, arrays, strict=True)
+    return Group(layout, counts, [copied(datatype, array) for (_, datatype, _), array in pairs])

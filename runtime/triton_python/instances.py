@@ -20,7 +20,9 @@ class Instances:
     def __init__(self, make: Callable[[int], ModelInside], count: int) -> None:
         """Make so many by their numbers; raises what one cannot be made for."""
         self.rehearses = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # entered as such, which no function of Python's does
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
         self._busy: dict[ModelInside, Holder | None] = {}
         with ExitStack() as opened:
             self._free = [opened.enter_context(closing(make(i))) for i in range(count)]
@@ -32,14 +34,15 @@ class Instances:
         try:
             one.call(cast("Run", arguments[0]))
         finally:
-            with self._changed:
+            with self._lock:
                 del self._busy[one]
                 self._free.append(one)
-                self._changed.notify_all()
+                if self._waiting:
+                    self._changed.notify_all()
         return None
 
     def _take(self, holder: Holder | None) -> ModelInside:
-        with self._changed:
+        with self._lock:
             while True:
                 if holder is not None and holder.closing:
                     raise StageGone(Code.UNAVAILABLE, "the engine was closed")
@@ -48,7 +51,9 @@ class Instances:
                     one = self._free.pop(0 if self.rehearses else -1)
                     self._busy[one] = holder
                     return one
+                self._waiting += 1
                 self._changed.wait()
+                self._waiting -= 1
 
     def wake(self) -> None:
         """Let whoever waits for one look whether he still wants it."""

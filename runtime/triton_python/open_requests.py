@@ -63,7 +63,7 @@ class OpenRequests:
             frozenset(map(int, more.get("again", ()))),
             {int(at): str(told) for at, told in more.get("parameters", {}).items()},
         )
-        count = sum(len(group.counts) for group in groups) + len(others)
+        count = _members(groups) + len(others)
         if count != len(run.contexts) or not all(0 <= one < count for one in others):
             raise Malformed(f"{count} responses to {len(run.contexts)} requests")
         with self._lock:
@@ -79,7 +79,7 @@ class OpenRequests:
 
     def _end_all(self, run: Run, groups: list[Group]) -> None:
         """Note that `execute` has given each request outputs."""
-        count = sum([len(group.counts) for group in groups])
+        count = len(groups[0].counts) if len(groups) == 1 else _members(groups)
         if count != len(run.contexts):
             raise Malformed(f"{count} responses to {len(run.contexts)} requests")
         with self._lock:
@@ -147,6 +147,10 @@ class OpenRequests:
             one.responses.end(error)
         if run is not None:
             run.error = error
+
+
+def _members(groups: list[Group]) -> int:
+    return sum(len(group.counts) for group in groups)
 
 
 def error_of(message: object, code: int) -> StageError:

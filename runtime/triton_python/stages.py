@@ -74,13 +74,14 @@ class TritonStage(ModelStage):
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         spans = spans_of(columns[-1], count)
-        whole = None if self._iterations is not None else self._whole(columns, spans)
+        counts = tuple([stop - start for start, stop, _ in spans])
+        whole = None if self._iterations is not None else self._whole(columns, counts)
         if whole is not None:
             run = self._run(Run([context for *_, context in spans], [whole]))
             answer = run.answer
             if answer is not None and len(answer.groups) == 1 and not answer.others:
                 (found,) = answer.groups
-                if found.layout.rows and found.counts == tuple(b - a for a, b, _ in spans):
+                if found.layout.rows and found.counts == counts:
                     for index, said in answer.parameters.items():
                         remark(run.contexts[index], said)
                     return self._columns(_outputs(found.arrays, found), count, whole.arrays)
@@ -106,11 +107,12 @@ class TritonStage(ModelStage):
             raise run.error
         return run
 
-    def _whole(self, columns: Sequence[Rows], spans: Sequence[Span]) -> Group | None:
-        """Return the inputs of all requests as they lie, None where those are no stacks."""
+    def _whole(self, columns: Sequence[Rows], counts: tuple[int, ...]) -> Group | None:
+        """Return the inputs of requests of so many rows as they lie, None where those are no
+        stacks."""
         tensors: list[tuple[str, str, tuple[int, ...]]] = []
         arrays: list[Array] = []
-        if not self._stacks and len(spans) > 1:
+        if not self._stacks and len(counts) > 1:
             return None
         for (name, axis, dtype, _), datatype, column in zip(
             self._inputs, self._given_types, columns, strict=False
@@ -122,11 +124,11 @@ class TritonStage(ModelStage):
                 array = as_array(value, dtype) if axis is None else column.stack(dtype)
             except ValueError:  # of several sizes: request by request
                 return None
-            array = _wire(cast("Array", array))
+            array = _wire(array)  # type: ignore[arg-type] no View
             tensors.append((name, datatype, array.shape[1:] if self._stacks else array.shape))
             arrays.append(array)
-        counts = tuple(stop - start for start, stop, _ in spans) if self._stacks else (1,)
-        return Group(Layout(tuple(tensors), self._stacks), counts, arrays)
+        layout = Layout(tuple(tensors), self._stacks)
+        return Group(layout, counts if self._stacks else (1,), arrays)
 
     def _ask_again(
         self, columns: Sequence[Rows], spans: Sequence[Span], outcomes: "list[Outcome]"

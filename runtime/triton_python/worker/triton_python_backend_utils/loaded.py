@@ -85,7 +85,7 @@ class Model:
         try:
             requests = requests_of(first, told, groups)
             returned = self._model.execute(requests)
-            if asyncio.iscoroutine(returned):
+            if type(returned) is not list and asyncio.iscoroutine(returned):
                 returned = self._awaited(returned)
             outputs, more = self._responses(requests, returned)
             return self._stacking.groups_of(outputs, WORKER.outputs), more
