@@ -25,6 +25,28 @@ def test_tensors_go_through_dlpack_without_a_copy() -> None:
         pb.Tensor("t", np.array(["a"], object)).to_dlpack()
 
 
+def test_bfloat16_goes_through_dlpack_both_ways() -> None:
+    bits = np.array([[0x3F80, 0xC040, 0x7FC0]], np.uint16)  # 1, -3 and none
+    tensor = pb.Tensor.received("x", "BF16", bits)
+    with pytest.raises((BufferError, RuntimeError)):  # it says so, and NumPy has no such type
+        np.from_dlpack(tensor)
+    for lent in (tensor, tensor.to_dlpack()):
+        other = pb.Tensor.from_dlpack("y", lent)
+        assert (other.name(), other.shape(), other.triton_dtype()) == ("y", [1, 3], 14)
+        assert np.shares_memory(other.packed()[2], bits)
+    whole = pb.Tensor.from_dlpack("z", pb.Tensor("w", bits).to_dlpack())
+    assert whole.as_numpy().dtype == np.uint16
+
+
+def test_bfloat16_of_torch_is_taken_and_given() -> None:
+    torch = pytest.importorskip("torch")
+    values = torch.tensor([1.0, 2.5, -3.0], dtype=torch.bfloat16)
+    for lent in (values, torch.utils.dlpack.to_dlpack(values)):
+        tensor = pb.Tensor.from_dlpack("x", lent)
+        assert torch.equal(torch.from_dlpack(tensor.to_dlpack()), values)
+        assert torch.equal(torch.from_dlpack(tensor), values)
+
+
 def test_types_have_the_numbers_that_models_know() -> None:
     for number, name in enumerate(pb.TRITON_STRING_TO_NUMPY, start=1):
         kind = pb.triton_string_to_numpy(name)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .contents import DTYPES
+from .dlpack import CPU, Lent, bfloat
 
 TYPES = {
     "BOOL": 1,
@@ -28,7 +29,6 @@ TYPES = {
 """The numbers that Triton gives types."""
 
 _OF_NUMPY: dict[Any, str] = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
-_CPU = (1, 0)  # DLPack's device
 
 
 _made = object.__new__
@@ -102,24 +102,27 @@ class Tensor:
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
         if self._datatype == "BYTES":
             raise TritonModelException("DLPack does not have support for string tensors.")
-        if self._datatype == "BF16":
-            raise TritonModelException("bfloat16 tensors are not given as DLPack here")
         values: Any = self._values
         if not values.flags.writeable:  # NumPy lends no others
             values = values.copy()
-        return values.__dlpack__()
+        capsule = values.__dlpack__()
+        return bfloat(capsule) if self._datatype == "BF16" else capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _CPU
+        return CPU
 
     @staticmethod
     def from_dlpack(name: str, tensor: Any) -> Tensor:
         """Return a tensor of what another library has, which is copied only from a capsule's
         device; it must lie in C order."""
-        if not hasattr(tensor, "__dlpack__"):
-            tensor = _Capsule(tensor)
+        if not hasattr(tensor, "__dlpack__") and type(tensor).__name__ != "PyCapsule":
+            raise TritonModelException(
+                "Provided tensor is not supported. Tensor must be a DLPack capsule or have "
+                "`__dlpack__` and `__dlpack_device__` attributes"
+            )
+        lent = Lent(tensor)
         try:
-            values = np.from_dlpack(tensor)
+            values = np.from_dlpack(lent)
         except (BufferError, RuntimeError, TypeError) as error:
             raise TritonModelException(f"{name!r} cannot be had by DLPack: {error}") from error
         if not values.flags.c_contiguous:
@@ -127,7 +130,10 @@ class Tensor:
                 "DLPack tensor is not contiguous. Only contiguous DLPack tensors that are stored "
                 "in C-Order are supported."
             )
-        return Tensor(name, values)
+        made = Tensor(name, values)
+        if lent.bfloat:
+            made._datatype = "BF16"
+        return made
 
 
 kind_of = attrgetter("_name", "_datatype", "_values.shape")
@@ -136,21 +142,3 @@ Python's."""
 
 values_of = attrgetter("_values")
 """Gives the array of a tensor, whatever its type."""
-
-
-class _Capsule:
-    """What NumPy asks a capsule for."""
-
-    def __init__(self, capsule: Any) -> None:
-        if type(capsule).__name__ != "PyCapsule":
-            raise TritonModelException(
-                "Provided tensor is not supported. Tensor must be a DLPack capsule or have "
-                "`__dlpack__` and `__dlpack_device__` attributes"
-            )
-        self._capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return _CPU
