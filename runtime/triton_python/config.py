@@ -102,7 +102,8 @@ def parameter(config: Config, name: str) -> str:
 def _instance_groups(config: Config, device: str) -> list[Config]:
     """Return the groups of instances with what a tritonserver fills in, which models look at."""
     model, kind = config["name"], "KIND_GPU" if device.startswith("gpu") else "KIND_CPU"
-    one = {"name": model, "kind": kind, "count": 1, "gpus": []}
+    one: Config = {"name": model, "kind": kind, "count": 1, "gpus": []}
+    one |= {"secondary_devices": [], "profile": [], "passive": False, "host_policy": ""}
     return [
         {
             **one,

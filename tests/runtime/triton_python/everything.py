@@ -37,7 +37,7 @@ class TritonPythonModel:
         return json.dumps(
             {
                 "id": self.request.request_id(),
-                "parameters": json.loads(self.request.parameters() or "{}"),
+                "parameters": json.loads(self.request.parameters()),
                 "timeout": self.request.timeout() > 0,
                 "rows": self.request.inputs()[0].shape()[0],
                 "outputs": sorted(self.request.requested_output_names()),

@@ -157,7 +157,7 @@ _made = object.__new__
 class InferenceRequest:
     """A request: one that the model is to answer, or one that it makes of another model."""
 
-    _id = _parameters = ""
+    _id, _parameters = "", "{}"
     _correlation: int | str = 0
     _version, _flags, _timeout = -1, 0, 0
     _number: int | None = None  # of one that was made here
@@ -206,7 +206,7 @@ class InferenceRequest:
         one._model, one._outputs = WORKER.model, WORKER.outputs
         if told is None:
             return one
-        one._id, one._parameters = told["id"], told["parameters"]
+        one._id, one._parameters = told["id"], told["parameters"] or "{}"
         one._correlation, one._flags = told["correlation"], told["flags"]
         one._timeout = told["timeout"]
         one._trace = InferenceTrace(told["trace"], number)
