@@ -320,6 +320,13 @@ def test_a_sequence_keeps_states_and_tells_a_model_of_it(tmp_path: Path) -> None
     ) in text(tmp_path, "seq")
 
 
+def test_as_many_sequences_take_turns_as_a_batch_has_rows_where_nothing_else_is_said(
+    tmp_path: Path,
+) -> None:
+    write_sequences(tmp_path, "oldest { }")
+    assert "sequences { strategy = oldest, max = 8," in text(tmp_path, "seq")  # of two instances
+
+
 def test_what_answers_often_is_a_loop_around_all_that_follows(tmp_path: Path) -> None:
     tensors = (
         'backend: "python"\ninput { name: "X" data_type: TYPE_FP32 dims: [ 2 ] }\n'

@@ -66,7 +66,7 @@ def complete(model: Model, defaults: Defaults | None = None) -> Message:
         file = model_file(model, config)
         if file is not None and (found := read_onnx(file)) is not None:
             _complete_tensors(config, found, defaults.max_batch_size)
-    _normalize(config)
+    normalize(config)
     if not config.HasField("ensemble_scheduling"):
         _complete_instances(config, defaults.gpus)
     return config
@@ -179,7 +179,8 @@ def _add_tensor(tensor: Message, found: FileTensor, max_batch_size: int) -> None
         tensor.reshape.SetInParent()
 
 
-def _normalize(config: Message) -> None:
+def normalize(config: Message) -> None:
+    """Fill in what follows from the rest; of what has been filled in already nothing changes."""
     if config.version_policy.WhichOneof("policy_choice") is None:
         config.version_policy.latest.num_versions = 1
     largest = [config.max_batch_size] if config.max_batch_size > 0 else []

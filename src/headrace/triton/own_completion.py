@@ -8,7 +8,7 @@ from google.protobuf import json_format
 
 from ..dsl.diagnostic import Diagnostic, Label
 from ..runtime.load_error import LoadError
-from .complete import PYTHON, model_file
+from .complete import PYTHON, model_file, normalize
 from .config import Message
 from .repository import Model
 from .translate.described import as_json
@@ -52,4 +52,6 @@ def _asked(file: Path, config: Message) -> Message | str:
         said = completed(file, as_json(config))
     except LoadError as error:
         return str(error)
-    return json_format.ParseDict(said, type(config)(), ignore_unknown_fields=True)
+    found = json_format.ParseDict(said, type(config)(), ignore_unknown_fields=True)
+    normalize(found)
+    return found

@@ -3,10 +3,17 @@
 from collections.abc import Iterator
 
 from ...dsl.diagnostic import Diagnostic
+from ..complete import PYTHON
 from ..subject import Subject
 from .backends import BACKENDS
 
 _CODE = "HR630"
+_OF_BATCHES = ("batch_input", "batch_output")
+_USELESS = {
+    "ensemble": ("default_model_filename", "model_operations", "runtime", *_OF_BATCHES),
+    PYTHON: _OF_BATCHES,
+}
+"""Fields that say nothing to an ensemble, or to the models of a backend."""
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
@@ -15,15 +22,13 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         yield from _batching(subject)
     for i, tensor in enumerate(config.input):
         yield from _ragged(subject, i, tensor.name, tensor.allow_ragged_batch)
-    if subject.is_ensemble:
-        for name in (
-            *("default_model_filename", "model_operations", "batch_input", "batch_output"),
-            "runtime",
-        ):
-            if name in {one[0].name for one in written.ListFields()}:
-                yield subject.warning(
-                    _CODE, f"`{name}` has no effect on an ensemble", name, help="leave it out"
-                )
+    useless = _USELESS.get("ensemble" if subject.is_ensemble else config.backend, ())
+    for name in useless:
+        if name in {one[0].name for one in written.ListFields()}:
+            what = "an ensemble" if subject.is_ensemble else "a Python model"
+            yield subject.warning(
+                _CODE, f"`{name}` has no effect on {what}", name, help="leave it out"
+            )
     for key, parameter in sorted(written.parameters.items()):
         if "${" in parameter.string_value:
             yield subject.warning(
@@ -98,7 +103,7 @@ def _ragged(subject: Subject, i: int, name: str, allowed: bool) -> Iterator[Diag
         )
     elif not any(name in one.source_input for one in subject.config.batch_input) and (
         # Python is shown the requests one by one; what is unknown here may be told otherwise.
-        subject.config.backend in BACKENDS and subject.config.backend != "python"
+        subject.config.backend in BACKENDS and subject.config.backend != PYTHON
     ):
         yield subject.warning(
             "HR627",

@@ -104,7 +104,7 @@ def sequence_settings(config: Message) -> list[str]:
         # It is told of requests, and not shown rows: there is no row that must be a sequence's own.
         return [f"sequences {{ strategy = oldest, max = {slots * count}, backlog = {BACKLOG} }}"]
     if sequences.HasField("oldest"):
-        most = max(1, sequences.oldest.max_candidate_sequences)
+        most = sequences.oldest.max_candidate_sequences or slots
         return [f"sequences {{ strategy = oldest, max = {most * count}, backlog = {BACKLOG} }}"]
     if config.max_batch_size > 0:
         return [f"sequences {{ strategy = direct, slots = {slots}, backlog = {BACKLOG} }}"]

@@ -40,7 +40,7 @@ def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
     config = subject.config
     for field in ("batch_input", "batch_output"):
         for number, _ in enumerate(getattr(config, field)):
-            if config.backend not in ("", ONNX):
+            if config.backend not in ("", ONNX, PYTHON):  # which has none of them there either
                 message = f"tensors of a batch as a whole are not made for `{config.backend}`"
                 yield (field, number), message, "let the model take and give a row for each row"
     for field, tensors in (("input", config.input), ("output", config.output)):
