@@ -20,7 +20,7 @@ from .compression import BodyTooLarge
 from .http_answer import Answer, Begin, Begun, Later, Way
 from .http_body import NO_TEXTS, GoneError, as_texts, done_before_disconnect, whole_body
 from .http_encode import encode, failed
-from .http_generate import as_events
+from .http_generate import as_events, send_only
 from .http_parts import KIND, as_parts
 from .http_routes import routes
 from .http_stream import send_stream
@@ -182,15 +182,16 @@ def _asked_in(path: str) -> _Asked | None:
 def _streaming(
     service: Service, head: _Head, model: Model, request: Request, deliveries: Deliveries
 ) -> ASGIApp:
-    """Return what answers more than once; raises the Fault where one answer is asked for."""
+    """Return what answers more than once, or with the only answer that there is; raises the Fault
+    where several would go astray."""
+    if head.way is Way.GENERATE:
+        return partial(send_only, service, model, head.version, request)
     if head.way is Way.EVENTS:
         framing = as_events(request)
-    elif head.way is Way.INFER and KIND in head.headers.get(b"accept", b""):
+    elif KIND in head.headers.get(b"accept", b""):
         framing = as_parts(request, deliveries)
     else:
-        cure = "call generate_stream"
-        if head.way is Way.INFER:
-            cure += f", or infer with the header `Accept: {KIND.decode()}`"
+        cure = f"call generate_stream, or infer with the header `Accept: {KIND.decode()}`"
         told = f"`{model.name}` is a stream and answers more than once: {cure}"
         fault = Fault(Code.UNSUPPORTED, told)
         service.count_refused(model, fault)

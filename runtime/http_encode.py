@@ -36,8 +36,13 @@ def encode(
         return _inferred(*encode_body(model, request_id, outputs, deliveries), accepted)
     body = encode_generate(model, request_id, outputs)
     if way is Way.GENERATE:
-        return _answer(200, body, [_JSON])
+        return in_json(body)
     return _answer(200, b"".join((DATA, body, NEXT)), [EVENTS])
+
+
+def in_json(body: bytes) -> Answer:
+    """Return the answer with results that are JSON."""
+    return _answer(200, body, [_JSON])
 
 
 def failed(error: Exception, request_id: str = "") -> Answer:

@@ -134,9 +134,21 @@ def test_a_failure_before_the_first_response_is_a_status(streams: httpx.Client) 
     assert "`max` of the loop is -1" in answer.json()["error"]
 
 
-def test_a_stream_has_more_answers_than_generate_can_give(streams: httpx.Client) -> None:
-    answer = streams.post("/v2/models/count/generate", json={"most": 2})
+def test_generate_gives_the_only_response_of_a_stream(streams: httpx.Client) -> None:
+    answer = streams.post("/v2/models/count/generate", json={"most": 1, "id": "a"})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json() == {"id": "a", "model_name": "count", "model_version": "1", "n": 1}
+    answer = streams.post("/v2/models/count/generate", json={"most": -1})
+    assert "`max` of the loop is -1" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(("most", "count"), [(0, "no response"), (2, "more"), (1 << 40, "more")])
+def test_generate_hides_no_response_of_a_stream(
+    streams: httpx.Client, most: int, count: str
+) -> None:
+    answer = streams.post("/v2/models/count/generate", json={"most": most})
     assert answer.status_code == 501
+    assert count in answer.json()["error"]
     assert "call generate_stream" in answer.json()["error"]
 
 
