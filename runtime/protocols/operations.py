@@ -78,5 +78,6 @@ def _model_ready(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: 
 
 
 def _model_metadata(service: Service, asked: Arguments, _: Caller) -> Any:  # Any: JSON
-    model = service.find(text(asked, "name"), text(asked, "version"))
-    return model_metadata(model, service.versions(model.name))
+    version = text(asked, "version")
+    model = service.find(text(asked, "name"), version)
+    return model_metadata(model, () if version else service.versions(model.name))
