@@ -10,10 +10,12 @@
     unanswered                      nor for answers
     versions: MODEL 1 3             its versions, if they are not 1 alone
     bare                            no version holds a model's file
+    asks: PATH JSON                 what both servers are asked at v2/models/PATH besides
     -- MODEL/config.pbtxt           a file, with all that follows; `<plain>` stands for three lines,
                                     `<bom>` and its likes for characters that cannot be seen
 
-Each model that is no ensemble is the Python model below.
+Each model that is no ensemble is the Python model below, unless the case has another; what stands
+for the head of one is below, too.
 """
 
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from pathlib import Path
 
 _X = 'input { name: "x" data_type: TYPE_FP32 dims: [ 3 ] }\n'
 _Y = 'output { name: "y" data_type: TYPE_FP32 dims: [ 3 ] }\n'
+_SAID = 'output { name: "y" data_type: TYPE_STRING dims: [ 1 ] }\n'
 _MODEL = '''\
 import json
 
@@ -47,11 +50,56 @@ class TritonPythonModel:
         ]
         return pb_utils.InferenceResponse(outputs)
 '''
+_HEAD = '''\
+import json
+import os
+import sys
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+def get(request, name):
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    return None if tensor is None else tensor.as_numpy()
+
+
+def say(*values):
+    """Answer with values as JSON."""
+    text = np.array([json.dumps(values).encode()], np.object_)
+    return give(y=text)
+
+
+def give(**tensors):
+    return pb_utils.InferenceResponse([pb_utils.Tensor(*one) for one in tensors.items()])
+
+
+def ask(model, x, **more):
+    inputs = [pb_utils.Tensor("x", x)]
+    return pb_utils.InferenceRequest(
+        model_name=model, requested_output_names=["y"], inputs=inputs, **more
+    )
+
+
+def found(response):
+    """Return what another model has answered."""
+    if response.has_error():
+        raise pb_utils.TritonModelException(response.error().message())
+    return pb_utils.get_output_tensor_by_name(response, "y").as_numpy()
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(one) for one in requests]
+
+'''
 _STANDS_FOR = {
     "<plain>\n": f'backend: "python"\n{_X}{_Y}',
     "<batched>\n": f'backend: "python"\n{_X}{_Y}max_batch_size: 8\n',
     "<ensemble>\n": f'platform: "ensemble"\n{_X}{_Y}',
+    "<says>\n": f'backend: "python"\n{_X}{_SAID}',
     "<model>\n": _MODEL,
+    "<head>\n": _HEAD,
     "<bom>": "\ufeff",
     "<nul>": "\0",
     "<nbsp>": "\u00a0",
@@ -73,6 +121,7 @@ class Case:
     answers: bool = True
     versions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     bare: bool = False
+    asks: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     files: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -89,8 +138,9 @@ class Case:
             ensemble = "ensemble" in self.files.get(f"{name}/config.pbtxt", "")
             for version in self.versions.get(name, ["1"]):
                 (folder / name / version).mkdir(exist_ok=True, parents=True)
-                if not self.bare and not ensemble:
-                    (folder / name / version / "model.py").write_text(_MODEL)
+                file = folder / name / version / "model.py"
+                if not self.bare and not ensemble and not file.exists():
+                    file.write_text(_MODEL)
         return folder
 
 
@@ -125,6 +175,8 @@ def _read(group: str, text: str) -> Case:
                 case.versions[first] = more.split()
             case "unjudged":
                 case.judged = False
+            case "asks":
+                case.asks.append((first, more))
             case "bare":
                 case.bare = True
             case _:

@@ -1,6 +1,7 @@
 """The tritonserver of nvidia-pytriton, which says what is right: its Python backend, and ensembles.
 
-It is started once on an empty repository and told to load and unload what a case writes there.
+It is started once on an empty repository and told to load and unload what a case writes there. One
+that has died, or does not unload what it is told to, has another in its place for the next case.
 """
 
 import json
@@ -12,9 +13,10 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,20 @@ PYTHON = Path("/opt/peers/pytriton/bin/python")
 _LONGEST = 60.0  # seconds that anything may take
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Referee:
-    """A server whose repository is `folder`."""
+    """A server whose repository is `folder`; it is of no more use once it is `stuck`."""
 
     address: str
     grpc: str
     folder: Path
     log: Path
+    process: subprocess.Popen[bytes]
+    stuck: bool = False
+
+    @property
+    def fit(self) -> bool:
+        return not self.stuck and self.process.poll() is None
 
     def ask(self, path: str, body: object = None) -> tuple[int, Any]:  # Any: JSON
         """Return the status and the answer."""
@@ -55,6 +63,7 @@ class Referee:
 
     def clear(self, names: Sequence[str]) -> None:
         """Unload models, wait until they are gone, and remove their folders."""
+        self.stuck = True  # unless all of this succeeds
         for name in names:
             self.ask(f"repository/models/{name}/unload", {})
         last = time.monotonic() + _LONGEST
@@ -62,15 +71,32 @@ class Referee:
             one["name"] in names and one.get("state") not in (None, "UNAVAILABLE")
             for one in self.ask("repository/index", {})[1]
         ):
-            assert time.monotonic() < last
+            assert time.monotonic() < last, "it does not unload what has been asked"
             time.sleep(0.02)
         for entry in self.folder.iterdir():
             shutil.rmtree(entry)
+        self.stuck = False
 
 
 @contextmanager
-def refereeing(folder: Path) -> Generator[Referee, None, None]:
-    """Start the server; it keeps what it needs in `folder`."""
+def refereeing(folder: Path) -> Generator[Callable[[], Referee], None, None]:
+    """Return what gives the server, another one once it is of no use; they keep what they need in
+    `folder`."""
+    found: list[Referee] = []
+    numbers = count()
+    with ExitStack() as running:
+
+        def fit() -> Referee:
+            if not found or not found[-1].fit:
+                running.close()
+                found.append(running.enter_context(_started(folder / str(next(numbers)))))
+            return found[-1]
+
+        yield fit
+
+
+@contextmanager
+def _started(folder: Path) -> Generator[Referee, None, None]:
     asked = "import pytriton, sys; print(pytriton.__path__[0], '%d.%d' % sys.version_info[:2])"
     told = subprocess.run([PYTHON, "-c", asked], check=True, capture_output=True, text=True)
     package, minor = told.stdout.split()
@@ -98,18 +124,18 @@ def refereeing(folder: Path) -> Generator[Referee, None, None]:
         subprocess.Popen(command, stdout=out, stderr=out, env=environment) as process,
     ):
         try:
-            referee = Referee(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", models, log)
-            _wait(referee, process)
+            referee = Referee(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", models, log, process)
+            _wait(referee)
             yield referee
         finally:
             process.kill()  # it waits for ever for a model that hangs; the models' processes see it
             process.wait(_LONGEST)
 
 
-def _wait(referee: Referee, process: subprocess.Popen[bytes]) -> None:
+def _wait(referee: Referee) -> None:
     last = time.monotonic() + _LONGEST
     while time.monotonic() < last:
-        assert process.poll() is None, referee.log.read_text()
+        assert referee.fit, referee.log.read_text()
         try:
             if referee.ask("health/live")[0] == 200:
                 return

@@ -1,7 +1,7 @@
 """The corpus loaded by a tritonserver and by headrace: the same models are refused, configurations
 are completed alike, and what both load tells, answers and counts the same."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from google.protobuf import json_format
@@ -27,9 +27,14 @@ LOADED = [case for case in JUDGED if not case.refused and case.answers]
 
 
 @pytest.fixture(scope="module")
-def referee(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Referee]:
-    with refereeing(tmp_path_factory.mktemp("referee")) as started:
-        yield started
+def referees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Referee]]:
+    with refereeing(tmp_path_factory.mktemp("referee")) as fit:
+        yield fit
+
+
+@pytest.fixture
+def referee(referees: Callable[[], Referee]) -> Referee:
+    return referees()
 
 
 @pytest.fixture
@@ -72,12 +77,13 @@ def test_both_servers_tell_answer_and_count_the_same(repository: Case, referee: 
     with following(referee.folder, options) as (follower, http, _):
         assert follower.failures.keys() == repository.unserved.keys()
         # Members first: there, what an ensemble runs counts for its members too.
-        for subject in sorted(subjects(read(referee.folder)), key=depth):
-            assert referee.load(subject.name) == ""
+        known = sorted(subjects(read(referee.folder)), key=depth)
+        assert not any(referee.load(one.name) for one in known)
+        for subject in known:
             if subject.name not in follower.failures:
                 address = http if "//" in http else f"http://{http}"
-                ours = alike(repository, told(address, subject.config))
-                theirs = told(f"http://{referee.address}", subject.config)
+                ours = alike(repository, told(address, subject.config, repository.asks))
+                theirs = told(f"http://{referee.address}", subject.config, repository.asks)
                 assert ours == alike(repository, theirs)
 
 
