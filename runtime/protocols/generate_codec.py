@@ -23,7 +23,7 @@ from .json_values import check_elements, read_json_values, write_json_values
 from .limits import Limits
 from .models import Model
 from .names import shown
-from .parameters import Parameters, Value, check_parameters
+from .parameters import Value, check_parameters
 from .raw import Flat
 from .results import result_tensors
 
@@ -55,14 +55,9 @@ def decode_generate(model: Model, body: bytes, limits: Limits, now: float) -> Re
         None if timeout is None else now + timeout,
         priority,
         None,
-        _without_ours(free_parameters(parameters)),
+        free_parameters(parameters),
         read_sequence(parameters),
     )
-
-
-def _without_ours(parameters: Parameters) -> Parameters:
-    """Leave out `stream`, with which clients of other servers say which route they call."""
-    return {name: value for name, value in parameters.items() if name != "stream"}
 
 
 def _as(kind: Any, raw: msgspec.Raw | None, default: Any) -> Any:  # Any: a type, its values

@@ -151,6 +151,6 @@ def _of(context: Context, sequence: InSequence | None) -> dict[str, Any] | None:
         "flags": 0 if sequence is None else sequence.start | sequence.end << 1,
         "timeout": 0 if left is None else max(1, round(left * 1e6)),
         "priority": context.priority,
-        "parameters": json.dumps(dict(parameters)) if parameters else "",
+        "parameters": json.dumps(dict(parameters), separators=(",", ":")) if parameters else "",
         "trace": json.dumps(trace) if trace else "",
     }

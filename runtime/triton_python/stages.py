@@ -6,6 +6,7 @@ of it.
 
 import json
 import logging
+import time
 from collections.abc import Hashable, Sequence
 from typing import Final, cast
 
@@ -43,7 +44,7 @@ class Nothing:
         """Nothing is held."""
 
 
-Outcome = Given | StageError | None
+Outcome = Given | StageError | StageGone | None
 """What has been answered to a request; None: nothing yet."""
 
 
@@ -164,12 +165,12 @@ class TritonStage(ModelStage):
         for (start, stop, context), outcome in zip(spans, outcomes, strict=True):
             rows = stop - start
             try:
-                if outcome is None or isinstance(outcome, StageError):
+                if outcome is None or isinstance(outcome, StageError | StageGone):
                     raise outcome or StageError("the model has sent no response")
                 inputs = [array for _, _, array in self._given(columns, start, stop)]
                 results = self._columns(outcome.outputs, rows, inputs)
                 remark(context, outcome.parameters)
-            except StageError as error:
+            except (StageError, StageGone) as error:
                 errors.update(dict.fromkeys(range(start, stop), error))
                 continue
             pieces.append((range(at, at + rows), results))
@@ -299,9 +300,14 @@ def _is_parameter(value: object) -> bool:
 
 
 def _later(one: Asked) -> Outcome:
+    """Return what is answered after `execute`, for which no thread waits once its request is over:
+    a model that forgets one would keep it for ever."""
+    one.context.tell_end(one.responses.leave)
+    left = one.context.remaining()
+    due = None if left is None else time.monotonic() + left
     try:
-        return one.responses.take() or StageError("the model has sent no response")
-    except StageError as error:
+        return one.responses.take(due) or StageError("the model has sent no response")
+    except (StageError, StageGone) as error:
         return error
 
 

@@ -70,6 +70,17 @@ class TritonPythonModel:
                 raise ValueError("that is all")
             sender.send(flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
+FORGETS = """
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(one.inputs()[0].as_numpy()) for one in requests]
+
+    def answer(self, given):
+        return None if given[0, 0] < 0 else pb.InferenceResponse([pb.Tensor("Y", given)])
+"""
 TENSORS = (
     'input { name: "X" data_type: TYPE_FP32 dims: [ 2 ] }\n'
     'output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }\nmax_batch_size: 4\n'
@@ -277,3 +288,20 @@ def test_a_head_with_another_number_in_it_is_refused_or_read(place: int) -> None
             assert sum(map(np.size, group.arrays)) <= 16
     except Malformed:
         pass
+
+
+@pytest.mark.slow  # a process, and three times that go by
+def test_a_request_that_a_model_forgets_keeps_no_thread_once_it_is_over(tmp_path: Path) -> None:
+    (tmp_path / "m/1").mkdir(parents=True)
+    (tmp_path / "m/1/model.py").write_text(FORGETS)
+    (tmp_path / "m/config.pbtxt").write_text(f'backend: "python"\n{TENSORS}')
+    with following(tmp_path) as (_, http, _):
+
+        def status(value: float, timeout: int) -> int:
+            row = {"name": "X", "datatype": "FP32", "shape": [1, 2], "data": [value, 0]}
+            body = {"inputs": [row], "parameters": {"timeout": timeout}}
+            return ask(http if "//" in http else f"http://{http}", "models/m/infer", body)[0]
+
+        # More than there are threads.
+        assert [status(-1, 100_000) for _ in range(3)] == [503] * 3
+        assert status(1, 60_000_000) == 200

@@ -4,7 +4,7 @@ In order of control flow: `serve` has a model `loaded` and gives it what the `en
 carries messages with tensors among their `contents`, those of `batches` of requests as the stacks
 that `grouping` makes of them. A model is given `messages` with `tensor`s, which other libraries
 have by `dlpack`, learns from `config` what it is, and has the server's `services`. In the engine's
-own process nothing is served over a `link`, and each instance of a model has a copy of this package.
+own process nothing is served over a `link`, and each instance of a model has a copy of all this.
 """
 
 from .config import (
