@@ -188,7 +188,7 @@ def _queued(stages: Iterable[StageCounts], requests: int, rows: int) -> float:
 def _failures(pipeline: PipelineCounts) -> dict[str, int]:
     """Return failures without the requests that were refused for what they ask, before any stage
     was: a tritonserver does not count them."""
-    wrong = (Code.INVALID.value, Code.NOT_FOUND.value)
+    wrong = (Code.INVALID.value, Code.NOT_FOUND.value, Code.UNSUPPORTED.value)
     refused = {code: pipeline.failures.get(code, 0) for code in wrong}
     for (_, code), count in pipeline.failed_at.items():
         if code in refused:

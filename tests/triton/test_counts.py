@@ -196,6 +196,9 @@ def test_what_fails_has_been_executed_where_it_has_come_to_a_model(
             infer(http, model, -1.0)
     with pytest.raises(AssertionError, match="400"):
         infer(http, "plain", *range(5))  # which is refused before
+    with pytest.raises(AssertionError, match="501"):
+        infer(http, "often", 1.0)  # and so is this
+    assert counted(http, "often") == {"rows": (0, 0), "sizes": {}}
     assert counted(http, "plain") == {"rows": (0, 2), "fail": 2, "sizes": {1: 2}}
     assert counted(http, "around") == {"rows": (0, 0), "fail": 1, "sizes": {}}
 
