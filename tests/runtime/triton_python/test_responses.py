@@ -15,7 +15,7 @@ import pytest
 from tritonclient.grpc import InferenceServerClient, InferInput
 
 from headrace.runtime.engine import Engine
-from headrace.runtime.request import Remarked, Request, Response
+from headrace.runtime.request import Fault, Remarked, Request, Response
 from headrace.runtime.triton_python.asked import Given, Responses
 from headrace.runtime.triton_python.worker.triton_python_backend_utils.batches import (
     Group,
@@ -51,6 +51,17 @@ class TritonPythonModel:
             return pb.InferenceResponse([pb.Tensor("Y", given)])
         said = {"id": request.request_id(), "rows": len(given), "whole": True, "part": 0.5}
         return pb.InferenceResponse([pb.Tensor("Y", given)], parameters=said)
+"""
+CUTS = """
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(one.inputs()[0].as_numpy()) for one in requests]
+
+    def answer(self, given):
+        return pb.InferenceResponse([pb.Tensor("Y", given[:, : int(given[0, 0])])])
 """
 SENDS_ALL = """
 from pathlib import Path
@@ -305,3 +316,20 @@ def test_a_request_that_a_model_forgets_keeps_no_thread_once_it_is_over(tmp_path
         # More than there are threads.
         assert [status(-1, 100_000) for _ in range(3)] == [503] * 3
         assert status(1, 60_000_000) == 200
+
+
+@pytest.mark.slow
+def test_each_answer_is_held_to_its_shape_whatever_was_answered_before(tmp_path: Path) -> None:
+    folder = tmp_path / "cuts"
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "model.py").write_text(CUTS)
+    (folder / "config.pbtxt").write_text('backend: "python" ' + TENSORS)
+    with following(tmp_path) as (follower, _, _):
+        nested = follower.repository.nested
+        for width in (2, 2, 1, 1, 2):
+            found = nested.submit(Request("cuts", {"X": np.full((1, 2), width, np.float32)}), "")
+            if width == 2:
+                assert np.asarray(found.result(60).outputs["Y"]).tolist() == [[2, 2]]
+            else:
+                with pytest.raises(Fault, match="Y"):
+                    found.result(60)
