@@ -65,6 +65,13 @@ def test_large_ones_are_mapped_and_may_be_written_to(ends: Any) -> None:
     assert given[0] == 0
 
 
+def test_one_that_goes_through_the_socket_waits_for_no_reader(ends: Any) -> None:
+    given = np.arange(INLINE, dtype=np.uint8)
+    ends[2].setblocking(False)
+    [(_, _, found)] = sent(ends, ("x", "UINT8", given))
+    assert np.array_equal(found, given)
+
+
 @pytest.mark.parametrize(
     "told",
     [
