@@ -25,6 +25,8 @@ from .gather import gather
 from .line import Entry, Line, Owner, Rank
 from .queue_policy import QueuePolicy
 
+FIRST: Rank = (False, 0)
+"""The rank of what goes before all levels."""
 _LOOKED_AT = 4
 """So many times as many entries as a batch has rows are looked at for rows of one size."""
 
@@ -91,17 +93,33 @@ class Batcher(Generic[Owner]):
         if len(entries) > 1:
             self._left[owner] = len(entries)
         for entry in entries:
-            entry.arrived, entry.number = now, next(self._numbers)
-            line = self._lines.get(entry.key)
-            if line is None:
-                line = self._lines[entry.key] = Line(entry.key)
-            line.add(entry)
-            self.rows += entry.count
-            if self._wait or not line.is_ready or entry.rank < line.rank:
-                self._settle(line, now)  # else it was ready before, and is as urgent as it was
-            if entry.deadline is not None or self._policy is not None:
-                self._watch(entry)
+            self._put(entry, now)
         return True
+
+    def put_back(self, entry: Entry[Owner], now: float) -> None:
+        """Queue rows of an owner, others of which may be here, that have run and are to run again:
+        they go first, wait for nobody, and have their place whatever there is room for."""
+        entry.rank, entry.urgent = FIRST, now
+        owner = entry.owner
+        others = [one for one in self._owners.get(owner, ()) if not one.gone]
+        if others:
+            self._left[owner] = len(others) + 1
+        elif self._policy is not None:
+            self._policy.enter(entry.level)
+        self._owners[owner] = [*others, entry]
+        self._put(entry, now)
+
+    def _put(self, entry: Entry[Owner], now: float) -> None:
+        entry.arrived, entry.number = now, next(self._numbers)
+        line = self._lines.get(entry.key)
+        if line is None:
+            line = self._lines[entry.key] = Line(entry.key)
+        line.add(entry)
+        self.rows += entry.count
+        if self._wait or not line.is_ready or entry.rank < line.rank:
+            self._settle(line, now)  # else it was ready before, and is as urgent as it was
+        if entry.deadline is not None or self._policy is not None:
+            self._watch(entry)
 
     def hurry(self, now: float) -> None:
         """Let nothing that is here wait for company any longer: nobody else can come."""

@@ -13,7 +13,7 @@ from .prepared import present, present_rows
 from .request import Fault
 from .rows import Rows, merge
 from .stage import Awaiting, Part, RowsFailed, Stage, StageError
-from .strands import Delivery, Resume
+from .strands import Again, Delivery, Resume
 from .task import Branch, Join, Strand, Ticket
 
 
@@ -213,7 +213,7 @@ class Concluded(NamedTuple):
     outcome: dict[str, Item]
 
 
-Given: TypeAlias = Delivery | Concluded
+Given: TypeAlias = Delivery | Again | Concluded
 """What a batch has given for some rows."""
 
 RunBatch: TypeAlias = Callable[[Stage, Batch[Ticket], Tally, float], list[Given]]
@@ -227,11 +227,11 @@ def run_batch(stage: Stage, batch: Batch[Ticket], tally: Tally, now: float) -> l
     return _run_all(stage, batch, tally, now)
 
 
-def conclude(given: Sequence[Given]) -> tuple[list[Concluded], list[Delivery]]:
+def conclude(given: Sequence[Given]) -> tuple[list[Concluded], list[Delivery | Again]]:
     """Return what ends requests, with what answers them, and the deliveries that do not: of those
-    who go on, who have failed, and who wait for more rows."""
+    who go on, who have failed, who wait for more rows, and whose rows are to run again."""
     ended: list[Concluded] = []
-    others: list[Delivery] = []
+    others: list[Delivery | Again] = []
     for one in given:
         if isinstance(one, Concluded):
             ended.append(one)
@@ -301,7 +301,10 @@ def _apart(slices: Sequence[Slice[Ticket]], failed: RowsFailed) -> list[Given]:
     for piece in slices:
         stop = start + piece.stop - piece.start
         wrong = next((row for row in range(start, stop) if row in failed.errors), None)
-        if wrong is None:
+        if start in failed.again:
+            told = Rows.of([failed.again[row] for row in range(start, stop)])
+            given.append(Again(piece, [*_columns(piece)[:-1], told]))
+        elif wrong is None:
             given.append(_given(piece, failed.results, kept))
             kept += stop - start
         else:
@@ -312,8 +315,12 @@ def _apart(slices: Sequence[Slice[Ticket]], failed: RowsFailed) -> list[Given]:
 
 
 def _alone(stage: Stage, piece: Slice[Ticket], cell: StageCell) -> Given:
+    again = stage.policy is not None and stage.policy.again
+    run = stage.run_together if again else stage.run
     try:
-        results = stage.run(_columns(piece), piece.stop - piece.start, cell)
+        results = run(_columns(piece), piece.stop - piece.start, cell)
+    except RowsFailed as error:
+        return _apart([piece], error)[0]
     except Exception as error:
         return _failed(piece, error)
     return _given(piece, results, 0)

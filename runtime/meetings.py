@@ -20,6 +20,7 @@ from .outcomes import hand_out
 from .prepared import Prepared
 from .request import Fault, Request, Response
 from .room import Room
+from .strands import Again
 from .task import Task, Ticket
 
 Tell: TypeAlias = Callable[[Response | BaseException], object]
@@ -109,6 +110,7 @@ class Meetings:
         given = run_batch(first.work.stage, batch, tally, now)
         now = self._clock()
         for one in given:
+            assert not isinstance(one, Again)  # as what may run again does not meet here
             task, outcome = one.ticket.task, one.outcome
             assert not isinstance(outcome, list)  # as all of its rows ran
             if task.told is not None:

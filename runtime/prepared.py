@@ -58,14 +58,14 @@ _GROUPS: Final = tuple(map(_group, range(9)))
 
 class Prepared:
     """`average` is the running mean of the seconds that a request computes, `start_seconds` of
-    those until it first waits for a stage; None before the first. `cheap` says whether a request
-    takes so little time that the receiving thread had better run it, `queued` whether any of the
-    stages has a queue, `takes` whether any takes resources of the rate limiter's, `limited` which
-    run under a time limit of a `try`. `whole` is the block that gives all results, and what
-    presents them. `told` are the stages that are given the request, each with the number of its
-    parameters; `body` is the plan's with its `chains` as one call each; `awaits` those for which a
-    stream is parked until they have something to give. `meets` says whether it is so simple that
-    requests may wait for each other outside of the queues."""
+    those until it first waits for a stage; None before the first. `cheap` says whether a
+    request takes so little time that the receiving thread had better run it, `queued` whether
+    any of the stages has a queue, `takes` whether any takes resources of the rate limiter's or
+    may run again, `limited` which run under a time limit of a `try`. `whole` is the block that
+    gives all results, and what presents them. `told` are the stages that are given the request,
+    each with the number of its parameters; `body` is the plan's with its `chains` as one call
+    each; `awaits` those for which a stream is parked until they have something to give. `meets`
+    says whether it is so simple that requests may wait for each other outside of the queues."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Prepared:
         called, asked = segments_of(pipeline.body), segments_of(self.body)
         self.queued = any(stages[one].policy is not None for one in asked)
         policies = [stages[one].policy for one in called]
-        self.takes = any(one is not None and one.resources for one in policies)
+        self.takes = any(one is not None and (one.resources or one.again) for one in policies)
         self.names = tuple(field.name for field in pipeline.results)
         self.limited = _limited(pipeline.body, stages)
         acceptor = Acceptor(pipeline)

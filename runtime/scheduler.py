@@ -32,7 +32,7 @@ from .request import Fault
 from .room import Room
 from .stage import Stage
 from .stage_queues import StageQueue, StageQueues
-from .strands import Delivery, Resume, Strands, waited_for
+from .strands import Again, Delivery, Resume, Strands, waited_for
 from .task import Strand, Task, Ticket
 from .units import Holding, Units
 
@@ -203,11 +203,14 @@ class Scheduler:
                 strands.pause(strand)
         return answers
 
-    def ran(self, run: Run, deliveries: Sequence[Delivery], now: float) -> None:
+    def ran(self, run: Run, deliveries: Sequence[Delivery | Again], now: float) -> None:
         """Take what a batch has given."""
         self._queues.leave(run.queue, run.holding)
         for delivery in deliveries:
-            self.strands.deliver(delivery, now)
+            if isinstance(delivery, Again):
+                self.strands.put_back(delivery, now)
+            else:
+                self.strands.deliver(delivery, now)
 
     def concluded(self, ended: Sequence[Concluded], now: float) -> list[Answer]:
         """Take what batches have ended; return the requests that are to be answered."""

@@ -7,13 +7,14 @@ plan allows without a queue; `run_together` is one execution and is what a queue
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from ..compiler.plan import ModelSegment, Place, PythonSegment
 from ..compiler.policies import Batching, Priorities, Queueing
 from .metrics import StageCell
 from .request import Code
-from .rows import Rows, scatter
+from .rows import Rows, Value, scatter
 
 At: TypeAlias = tuple[str, Place]
 """The name of a stage, and where it is called."""
@@ -32,17 +33,21 @@ class StageError(Exception):
 
 
 class RowsFailed(StageError):
-    """Some rows of an execution failed, each for a reason of its own in `errors`; `results` are
-    those of the others, in order, so that nothing has to run again."""
+    """Some rows of an execution failed, each for a reason of its own in `errors`; others are to run
+    `again`, told each of something else; `results` are those of the rest, in order, so that nothing
+    has to run again for them."""
 
     def __init__(
-        self, errors: "Mapping[int, StageError | StageGone]", results: "list[Rows]"
+        self,
+        errors: "Mapping[int, StageError | StageGone]",
+        results: "list[Rows]",
+        again: "Mapping[int, Value]" = MappingProxyType({}),
     ) -> None:
-        row = min(errors)
-        first = errors[row]
+        row = min(errors, default=None)
+        first = StageError("it is to run again") if row is None else errors[row]
         super().__init__(first.message, row, first.code, first.detail)
         self.at = first.at
-        self.errors, self.results = errors, results
+        self.errors, self.results, self.again = errors, results, again
 
 
 class StageGone(Exception):
@@ -64,7 +69,7 @@ class StageGone(Exception):
 class Policy:
     """How a stage is queued: one queue, `instances` executions at a time (None: no bound), each
     of which takes its `resources` and weighs so much; `priorities` are its levels, None those of
-    the request."""
+    the request. With `again` rows may have to run once more: they queue, and meet new ones."""
 
     batching: Batching
     queueing: Queueing | None
@@ -72,6 +77,7 @@ class Policy:
     priorities: Priorities | None = None
     resources: tuple[tuple[str, int], ...] = ()
     weight: int = 0
+    again: bool = False
 
 
 def policy_of(segment: ModelSegment | PythonSegment) -> Policy | None:

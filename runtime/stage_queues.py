@@ -42,7 +42,16 @@ class StageQueue:
     has a `claim` where its runs take units.
     """
 
-    __slots__ = ("_instances", "_priorities", "batcher", "claim", "running", "stage", "waits")
+    __slots__ = (
+        "_instances",
+        "_priorities",
+        "again",
+        "batcher",
+        "claim",
+        "running",
+        "stage",
+        "waits",
+    )
 
     def __init__(self, stage: Stage, policy: Policy | None) -> None:
         self.stage, self.running = stage, 0
@@ -50,6 +59,7 @@ class StageQueue:
         batching = policy.batching if policy is not None else _WHOLE
         self.batcher: Batcher[Ticket] = Batcher(batching, queueing)
         self.waits = batching.wait > 0
+        self.again = policy is not None and policy.again
         self.claim: Claim | None = None
         self._instances = policy.instances if policy is not None else None
         self._priorities = policy.priorities if policy is not None else None
@@ -145,7 +155,7 @@ class StageQueues:
         None where they may not. `alone` says that nobody else can come, for whom they would
         wait."""
         queue = self._queues[stage.index]
-        if not (queue.free and queue.batcher.immediate(count, alone=alone)):
+        if queue.again or not (queue.free and queue.batcher.immediate(count, alone=alone)):
             return None
         holding = NOTHING
         if queue.claim is not None:

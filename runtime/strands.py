@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from .agenda import Agenda
-from .batcher import Batch
+from .batcher import Batch, Slice
 from .blame import over_limit, own_fault, stuck
 from .company import Company
 from .flow import Fork, Work
@@ -43,6 +43,17 @@ class Delivery(NamedTuple):
     ticket: Ticket
     rows: Sequence[int]
     outcome: list[Rows] | Fault
+
+
+class Again(NamedTuple):
+    """Rows of a batch that are to run once more, with these `columns`."""
+
+    piece: Slice[Ticket]
+    columns: Sequence[Rows]
+
+    @property
+    def outcome(self) -> None:
+        """They have come to nothing yet."""
 
 
 class Strands:
@@ -142,6 +153,8 @@ class Strands:
             ticket = piece.entry.owner
             if not ticket.taken:
                 self._leave_queue(ticket, queue.stage)
+            elif ticket.task.behind:
+                self._queues.go(queue, ticket)
             if ticket.task.begun is not None:
                 ticket.task.begun[queue.stage.index] = now
             if holding is not NOTHING:
@@ -161,6 +174,21 @@ class Strands:
         elif ticket.deliver(delivery.rows, outcome):
             strand.ticket = None
             self._resumable.append(Resume(strand, ticket))
+
+    def put_back(self, again: Again, now: float) -> None:
+        """Let rows that have run run once more, as what they are told now."""
+        entry, start, stop = again.piece
+        ticket, stage = entry.owner, entry.owner.work.stage
+        if ticket.strand.ticket is not ticket:
+            return
+        (part,) = stage.split(again.columns, stop - start)
+        number = ticket.renew(entry.part, start, stop, part)
+        queue = self._queues.of(stage)
+        put = Entry(ticket, part.count, part.key, number, entry.level, entry.deadline, part.size)
+        put.limited = entry.limited
+        queue.batcher.put_back(put, now)
+        if ticket.task.behind and (why := self._queues.wait(queue, ticket)):
+            self.interrupt(ticket, stuck(ticket.task.pipeline.plan.name, ticket.work, why), now)
 
     def fork(self, strand: Strand, fork: Fork) -> None:
         """Let the walks of a fork be gone on with by whoever is free; the strand waits for them."""

@@ -234,6 +234,20 @@ class Ticket:
             return columns
         return [column.part(start, stop) for column in columns]
 
+    def renew(self, number: int, start: int, stop: int, part: Part) -> int:
+        """Let rows of a part, which are to run again, be a part for themselves; return its
+        number."""
+        part.rows = tuple(self.rows(number, start, stop))
+        whole = Part(None, None, self.work.columns, self.work.group.count)
+        parts = [*self.parts] or [whole]
+        if stop - start == parts[number].count:
+            parts[number] = part
+        else:
+            number = len(parts)
+            parts.append(part)
+        self.parts = parts
+        return number
+
     def deliver(self, rows: Sequence[int], results: list[Rows]) -> bool:
         """Take the results of some rows; True when there are those of all."""
         if self._pieces is None:

@@ -32,6 +32,7 @@ from ..triton_python.decoupled import NextStage, OpenStage
 from ..triton_python.environment import interpreter
 from ..triton_python.inside import ModelInside
 from ..triton_python.instances import Instances
+from ..triton_python.iterating import IteratingStage
 from ..triton_python.iterative import iterations_of
 from ..triton_python.process import ModelProcess
 from ..triton_python.program import ModelProgram
@@ -62,7 +63,9 @@ def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading
             for number in range(segment.instances or 1)
         ]
         return OpenStage(segment, pool, policy, index, model.iterations, threads)
-    return TritonStage(segment, pool, policy, index, model.iterations)
+    if model.iterations is None or policy is None:
+        return TritonStage(segment, pool, policy, index, model.iterations)
+    return IteratingStage(segment, pool, replace(policy, again=True), index, model.iterations)
 
 
 def _key(segment: ModelSegment, loading: Loading) -> Hashable:

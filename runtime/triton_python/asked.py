@@ -11,6 +11,7 @@ from ..answers import Answers
 from ..context import Context
 from ..request import Code, InSequence
 from ..stage import StageError, StageGone
+from ..units import Holding
 from .worker.triton_python_backend_utils.batches import Group
 from .worker.triton_python_backend_utils.link import ROOM, ROOM_BYTES
 
@@ -93,12 +94,19 @@ class Responses:
 @dataclass(slots=True, eq=False)
 class Asked:
     """One request, whose responses may come before or after `execute` has returned; `inputs` are
-    those of its rows, and `sequence` is that which it is in where nobody else is."""
+    those of its rows, `sequence` is that which it is in where nobody else is, and `holding` what it
+    has of resources until then."""
 
     context: Context
     inputs: list[tuple[str, str, Any]]  # Any: arrays
     responses: Responses = field(default_factory=Responses)
     sequence: InSequence | None = None
+    holding: Holding | None = None
+
+    def leave(self) -> None:
+        """Give back what it holds while the model executes it."""
+        if self.holding is not None:
+            self.holding.leave()
 
 
 @dataclass(slots=True, eq=False)

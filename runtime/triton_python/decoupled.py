@@ -5,7 +5,8 @@ none.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Final, cast
@@ -21,10 +22,10 @@ from ..pump import Pump
 from ..request import Code
 from ..rows import Rows
 from ..stage import Policy, StageError, StageGone
-from ..units import Holding
 from .asked import Asked, Responses
 from .bound import Bound
 from .iterative import Iterations
+from .rotation import Rotation
 from .stages import AGAIN, TritonStage, remark, run_of
 
 _LOG: Final = logging.getLogger(__name__)
@@ -48,39 +49,73 @@ class OpenStage(TritonStage):
         self._idle: SimpleQueue[Pump] = SimpleQueue()
         for one in threads:
             self._idle.put(one)
+        self._rotation = (
+            None if iterations is None else Rotation(threads[0], iterations.most, self._turn)
+        )
 
     def _execute(self, columns: Sequence[Rows], count: int) -> list[Rows]:
         context = cast("Context", columns[-1].item(0))
         one = Asked(context, self._given(columns, 0, count))
-        if self._iterations is not None:
-            self._iterations.begin(one)
-        thread = self._idle.get()
         context.tell_end(one.responses.leave)
-        holding = context.share(self.name)
-        thread.do(partial(self._answer, one, thread, holding))
+        if self._iterations is not None and self._rotation is not None:
+            self._iterations.begin(one)
+            one.holding = context.share(self.name)
+            self._rotation.add(one)
+        else:
+            thread = self._idle.get()
+            one.holding = context.share(self.name)
+            thread.do(partial(self._answer, one, thread))
         return [Rows.shared(handle_of(one.responses), count)]
 
-    def _answer(self, one: Asked, thread: Pump, holding: Holding | None) -> None:
+    def _turn(self, requests: Sequence[Asked]) -> Sequence[Asked]:
+        """Let the model execute requests once; return those that it wants again, and whose callers
+        have not gone."""
+        iterations = self._iterations
+        assert iterations is not None
+        run, again = run_of(requests), list[Asked]()
+        run.asked = dict(enumerate(requests))
+        try:
+            with self._failing(requests):
+                self._run(run)
+                wanted = () if run.answer is None else run.answer.again
+                again = [
+                    one for i, one in run.asked.items() if i in wanted and not one.context.over
+                ]
+                for one in again:
+                    iterations.follow(one)
+            return again
+        finally:
+            for one in requests:
+                if one not in again:
+                    one.leave()
+
+    def _answer(self, one: Asked, thread: Pump) -> None:
         """Let the model execute a request until it does not want it again; so long it has what it
         holds."""
         try:
-            for _ in range(AGAIN):
-                run = run_of([one])
-                run.asked[0] = one
-                self._run(run)
-                if run.answer is None or not run.answer.again:
-                    return
-                if self._iterations is not None:
-                    self._iterations.follow(one)
-        except (StageError, StageGone) as error:
-            one.responses.end(error)
-        except Exception as error:  # ours: who reads is told, or would wait for ever
-            _LOG.error("stage `%s`: a request cannot be begun", self.name, exc_info=error)
-            one.responses.end(StageGone(Code.FAILED, f"{type(error).__name__}: {error}"))
+            with self._failing([one]):
+                for _ in range(AGAIN):
+                    run = run_of([one])
+                    run.asked[0] = one
+                    self._run(run)
+                    if run.answer is None or not run.answer.again:
+                        return
         finally:
             self._idle.put(thread)
-            if holding is not None:
-                holding.leave()
+            one.leave()
+
+    @contextmanager
+    def _failing(self, requests: Sequence[Asked]) -> Generator[None, None, None]:
+        """Tell those who read the responses to requests where these fail."""
+        try:
+            yield
+        except (StageError, StageGone) as error:
+            for one in requests:
+                one.responses.end(error)
+        except Exception as error:  # ours: who reads is told, or would wait for ever
+            _LOG.error("stage `%s`: a request cannot be begun", self.name, exc_info=error)
+            for one in requests:
+                one.responses.end(StageGone(Code.FAILED, f"{type(error).__name__}: {error}"))
 
 
 class NextStage(TritonStage):

@@ -24,23 +24,25 @@ _VALUES: Final = (
 
 
 class Iterations:
-    """The sequences of one stage, and the inputs that `config` has for telling of them."""
+    """The sequences of one stage, and the inputs that `config` has for telling of them; `most` rows
+    of them run together, None where each request runs alone."""
 
     def __init__(self, config: Config) -> None:
         self._controls: list[Config] = config["sequence_batching"].get("control_input") or []
         self._shape = (1, 1) if config.get("max_batch_size") else (1,)
+        self.most = _most(config)
         self._numbers = itertools.count(1)
 
-    def begin(self, one: Asked) -> None:
-        """Let a request begin a sequence."""
-        one.sequence = InSequence(next(self._numbers), start=True)
-        one.inputs = [*one.inputs, *self._told(one.sequence)]
+    def begin(self, one: Asked, sequence: InSequence | None = None) -> None:
+        """Let a request begin a sequence, or go on in one."""
+        if sequence is None:
+            sequence = InSequence(next(self._numbers), start=True)
+        one.sequence = sequence
+        one.inputs = [*one.inputs, *self._told(sequence)]
 
     def follow(self, one: Asked) -> None:
         """Let it go on in its sequence."""
-        if one.sequence is None:
-            raise AssertionError("it has not begun")
-        one.sequence = InSequence(one.sequence.id)
+        one.sequence = following(one)
         told = {name: (kind, array) for name, kind, array in self._told(one.sequence)}
         one.inputs = [(name, *told.get(name, (kind, array))) for name, kind, array in one.inputs]
 
@@ -51,10 +53,24 @@ class Iterations:
                 yield tensor["name"], kind, np.full(self._shape, value, DTYPES.get(kind, object))
 
 
+def following(one: Asked) -> InSequence:
+    """Return what a request is in its sequence from the second time on."""
+    if one.sequence is None:
+        raise AssertionError("it has not begun")
+    return InSequence(one.sequence.id)
+
+
 def iterations_of(config: Config) -> Iterations | None:
     """Return what tells of them, None where a model schedules nothing anew."""
     said = config.get("sequence_batching") or {}
     return Iterations(config) if said.get("iterative_sequence") else None
+
+
+def _most(config: Config) -> int | None:
+    oldest = config["sequence_batching"].get("oldest") or {}
+    rows = int(config.get("max_batch_size") or 0)
+    candidates = int(oldest.get("max_candidate_sequences") or 0)
+    return min(rows, candidates or rows) or None
 
 
 def _value(control: Config, sequence: InSequence) -> tuple[str, Any]:  # Any: of any scalar

@@ -7,7 +7,8 @@ of it.
 import json
 import logging
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, cast
 
 import ml_dtypes
@@ -21,7 +22,7 @@ from ..devices.host import HostDevice
 from ..instance import ModelStage
 from ..isolation.lease import Lease
 from ..protocols.datatypes import DATATYPES
-from ..rows import Rows, as_array, scatter
+from ..rows import Rows, Value, as_array, scatter
 from ..session import encoded
 from ..stage import Policy, RowsFailed, StageError, StageGone
 from .asked import Asked, Given, Outputs, Run
@@ -86,7 +87,7 @@ class TritonStage(ModelStage):
                     for index, said in answer.parameters.items():
                         remark(run.contexts[index], said)
                     return self._columns(_outputs(found.arrays, found), count, whole.arrays)
-            outcomes = _outcomes(run)
+            outcomes = outcomes_of(run)
         else:
             outcomes = list[Outcome]([None] * len(spans))
         self._ask_again(columns, spans, outcomes)
@@ -147,7 +148,7 @@ class TritonStage(ModelStage):
             if not requests:
                 return
             run = self._run(run_of([*requests.values()]))
-            for index, outcome in zip(requests, _outcomes(run), strict=True):
+            for index, outcome in zip(requests, outcomes_of(run), strict=True):
                 outcomes[index] = outcome
             requests = {index: one for index, one in requests.items() if outcomes[index] is None}
             if self._iterations is not None:
@@ -156,14 +157,21 @@ class TritonStage(ModelStage):
         raise StageError("the model has asked for the same request a million times")
 
     def _apart(
-        self, columns: Sequence[Rows], spans: Sequence[Span], outcomes: "Sequence[Outcome]"
+        self,
+        columns: Sequence[Rows],
+        spans: Sequence[Span],
+        outcomes: "Sequence[Outcome]",
+        again: "Mapping[int, Value]" = MappingProxyType({}),
     ) -> list[Rows]:
-        """Return the columns that responses of each its own form make."""
+        """Return the columns that responses of each its own form make; raises RowsFailed where not
+        all have one, with the rows that are to run `again`."""
         pieces: list[tuple[range, list[Rows]]] = []
         errors: dict[int, StageError | StageGone] = {}
         at = 0
         for (start, stop, context), outcome in zip(spans, outcomes, strict=True):
             rows = stop - start
+            if start in again:
+                continue
             try:
                 if outcome is None or isinstance(outcome, StageError | StageGone):
                     raise outcome or StageError("the model has sent no response")
@@ -181,8 +189,8 @@ class TritonStage(ModelStage):
             if pieces
             else [Rows.of([]) for _ in fields]
         )
-        if errors:
-            raise RowsFailed(errors, kept)
+        if errors or again:
+            raise RowsFailed(errors, kept, again)
         return kept
 
     def _given(
@@ -261,7 +269,7 @@ def run_of(requests: Sequence[Asked]) -> Run:
     return Run([one.context for one in requests], groups, [one.sequence for one in requests])
 
 
-def _outcomes(run: Run) -> list[Outcome]:
+def outcomes_of(run: Run) -> list[Outcome]:
     """Return what has been answered to each request of a run, waiting for what is answered later;
     None to those that the model wants again."""
     answer = run.answer

@@ -41,10 +41,10 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     if config.backend in BACKENDS and config.runtime not in ("", _library(config.backend)):
         yield subject.error(
             _CODE,
-            f"`{subject.name}` runs on `{config.backend}`, of which `{config.runtime}` is no library",
+            f"`{config.runtime}` is no library of the backend `{config.backend}`",
             "runtime",
-            help=f'leave out `runtime`, or write `runtime: "{_library(config.backend)}"`; `backend` '
-            f"is one of {listed(BACKENDS)}",
+            help=f'leave out `runtime`, or write `runtime: "{_library(config.backend)}"`; backends '
+            f"are {', '.join(BACKENDS)}",
         )
 
 

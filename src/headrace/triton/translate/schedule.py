@@ -67,7 +67,10 @@ def stage_settings(
     elif config.HasField("sequence_batching") and batches:
         strategy = config.sequence_batching
         chosen = strategy.oldest if strategy.HasField("oldest") else strategy.direct
-        said.append(_batch(config.max_batch_size, chosen))
+        most = config.max_batch_size
+        if strategy.iterative_sequence and strategy.oldest.max_candidate_sequences:
+            most = min(most, strategy.oldest.max_candidate_sequences)
+        said.append(_batch(most, chosen))
         waits = True
     instances = _instances(written, config, python=python)
     if python and config.sequence_batching.iterative_sequence:
