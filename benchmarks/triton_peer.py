@@ -7,7 +7,8 @@
 
 Ours is `headrace run` with its default flags, with `--processes 2`, and for gRPC with the native
 carrier too; and, for who moves nothing over, Triton's own repository served by `headrace run
---model-repository`. Triton is that of nvidia-pytriton, which has the Python backend alone: there a
+--model-repository`, with its Python models in processes of their own, in the server's own, and with
+the native carrier. Triton is that of nvidia-pytriton, which has the Python backend alone: there a
 Python model runs ONNX models, which takes the requests that meet as one batch. Its models batch as
 they come; its BLS model has four instances, for it only waits. Both have the same arithmetic, and
 answer the same before they are timed, in turns.
@@ -16,19 +17,21 @@ Fails where pipelines of ours have less than twice the requests a second, or alo
 Over HTTP two processes are held to that, for a tritonserver takes all cores too; over gRPC the
 native carrier is, which does. One process, and gRPC's default carrier, stand beside them. Two are
 no faster over gRPC here: all is asked on one connection, which one process has. The repository is
-not held to it: its models are processes of their own in both.
+not held to it: its models are what Triton's are, and where they have no process it is one
+interpreter that runs them all.
 """
 
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 from harness import keep, options
@@ -220,16 +223,24 @@ def asked(folder: Path) -> list[Asked]:
         ]
 
 
+REPOSITORIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "repository": (),
+    "repository, in process": ("--backend-config", "python,in-process=true"),
+    "repository, native": ("--grpc-carrier", "pygrpc-native"),
+}
+"""How ours serves Triton's repository, as it is: the flags by what each is called."""
+
+
 @contextmanager
-def repository(served: Path, folder: Path, *flags: str) -> Generator[Server, None, None]:
-    """Serve Triton's repository with ours, as it is."""
+def repository(name: str, served: Path, folder: Path) -> Generator[Server, None, None]:
+    """Serve Triton's repository with ours; only over gRPC where its carrier is another."""
+    flags = REPOSITORIES[name]
     command = [sys.executable, "-m", "headrace.cli", "run", "--model-repository", str(served)]
     command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *flags]
-    with started(command, folder / f"repository{len(flags)}.log") as process:
+    with started(command, folder / f"{name}.log") as process:
         http = told_by(process, r"http://(127\.0\.0\.1:\d+)")
         grpc = told_by(process, r"grpc://(127\.0\.0\.1:\d+)")
-        name = "repository, native" if flags else "repository"
-        address = None if flags else http
+        address = None if "--grpc-carrier" in flags else http
         yield Server(name, version("headrace"), process.pid, address, grpc)
 
 
@@ -275,8 +286,7 @@ def main() -> None:
         except Missing as missing:
             sys.exit(f"Triton is left out: {missing}")
         mine = [stack.enter_context(serve(folder)) for serve in (ours, two, native)]
-        for flags in ((), ("--grpc-carrier", "pygrpc-native")):
-            mine.append(stack.enter_context(repository(served, folder, *flags)))
+        mine += [stack.enter_context(repository(one, served, folder)) for one in REPOSITORIES]
         servers = [*mine, peer]
         by_name = {server.name: server for server in servers}
         figures = [
