@@ -1,6 +1,7 @@
 """The options of a tritonserver as this server takes them."""
 
 import json
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from headrace.cli.command import Exit
 from headrace.cli.main import main
+from headrace.cli.run import COMMAND
 
 
 def printed(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> Any:  # Any: JSON
@@ -70,3 +72,57 @@ def test_a_server_has_something_to_serve(
     assert "there is no folder" in capsys.readouterr().err
     assert main(["run"]) == Exit.USAGE
     assert "--model-repository DIR" in capsys.readouterr().err
+
+
+# The options of tritonserver 2.51, as its `--help` lists them.
+OPTIONS = """
+id exit-timeout-secs log-verbose log-info log-warning log-error log-format log-file model-store
+model-repository exit-on-error disable-auto-complete-config strict-readiness model-control-mode
+repository-poll-secs load-model model-config-name model-load-thread-count model-load-retry-count
+model-namespacing enable-peer-access allow-http http-address http-port reuse-http-port
+http-header-forward-pattern http-thread-count http-restricted-api allow-grpc grpc-address grpc-port
+reuse-grpc-port grpc-header-forward-pattern grpc-infer-allocation-pool-size grpc-use-ssl
+grpc-use-ssl-mutual grpc-server-cert grpc-server-key grpc-root-cert
+grpc-infer-response-compression-level grpc-keepalive-time grpc-keepalive-timeout
+grpc-keepalive-permit-without-calls grpc-http2-max-pings-without-data
+grpc-http2-min-recv-ping-interval-without-data grpc-http2-max-ping-strikes grpc-max-connection-age
+grpc-max-connection-age-grace grpc-restricted-protocol allow-sagemaker sagemaker-port
+sagemaker-safe-port-range sagemaker-thread-count allow-vertex-ai vertex-ai-port
+vertex-ai-thread-count vertex-ai-default-model allow-metrics allow-gpu-metrics allow-cpu-metrics
+metrics-address metrics-port metrics-interval-ms metrics-config trace-config backend-directory
+backend-config repoagent-directory cache-config cache-directory rate-limit rate-limit-resource
+pinned-memory-pool-byte-size cuda-memory-pool-byte-size cuda-virtual-address-size
+min-supported-compute-capability buffer-manager-thread-count host-policy model-load-gpu-limit
+strict-model-config response-cache-byte-size trace-file trace-level trace-rate trace-count
+trace-log-frequency
+"""
+
+
+def test_all_options_are_known() -> None:
+    parser = ArgumentParser()
+    COMMAND.arguments(parser)
+    known = {word for one in parser._actions for word in one.option_strings}  # pyright: ignore[reportPrivateUsage]
+    assert [one for one in OPTIONS.split() if f"--{one}" not in known] == []
+
+
+def test_what_is_switched_off_is_not_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    off = ("--allow-sagemaker=false", "--grpc-use-ssl=0", "--model-namespacing=False")
+    assert printed(capsys, tmp_path, *off)["command"]
+
+
+def test_a_setting_that_does_nothing_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ["run", "--model-repository", str(tmp_path), "--print-config"]
+    assert main([*told, "--backend-config=python,shm-region-prefix-name=a"]) == Exit.GOOD
+    said = capsys.readouterr().err
+    assert "--backend-config=python,shm-region-prefix-name=a has no effect here" in said
+
+
+def test_a_star_is_all_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("b", "a", ".git"):
+        (tmp_path / name).mkdir()
+    found = printed(capsys, tmp_path, "--model-control-mode=explicit", "--load-model=*")
+    assert found["command"]["load"] == ["a", "b"]

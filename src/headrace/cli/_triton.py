@@ -26,6 +26,13 @@ _WITHOUT_EFFECT: Final = (
     *("metrics-interval-ms", "metrics-config", "repository-poll-secs", "host-policy", "log-file"),
     *("cache-directory", "repoagent-directory", "allow-cpu-metrics", "allow-gpu-metrics"),
     *("enable-peer-access", "reuse-http-port", "reuse-grpc-port", "cuda-graphs", "log-info"),
+    *("log-warning", "log-error", "grpc-infer-response-compression-level"),
+    *("grpc-keepalive-permit-without-calls", "grpc-http2-max-pings-without-data"),
+    *("grpc-http2-min-recv-ping-interval-without-data", "grpc-http2-max-ping-strikes"),
+    *("grpc-max-connection-age", "grpc-max-connection-age-grace", "sagemaker-port"),
+    *("sagemaker-safe-port-range", "sagemaker-thread-count", "vertex-ai-port"),
+    *("vertex-ai-thread-count", "vertex-ai-default-model"),
+    *("trace-level", "trace-count", "trace-log-frequency"),
 )
 """Options of how a tritonserver works inside, or of what is told otherwise here."""
 
@@ -37,10 +44,15 @@ _REFUSED: Final[Mapping[str, str]] = {
     "model-namespacing": "names of models are their own; rename those that are equal",
     "grpc-use-ssl": _TLS,
     "grpc-use-ssl-mutual": _TLS,
+    "grpc-server-cert": _TLS,
+    "grpc-server-key": _TLS,
+    "grpc-root-cert": _TLS,
     "allow-sagemaker": "clients speak HTTP or gRPC",
     "allow-vertex-ai": "clients speak HTTP or gRPC",
 }
-"""Options that would change who gets which answer."""
+"""Options that would change who gets which answer, unless they are switched off."""
+_BACKENDS: Final = ("default-max-batch-size", "in-process")
+"""The settings of `--backend-config` that matter here."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -115,10 +127,12 @@ class _Refused(Action):
         self,
         parser: ArgumentParser,
         namespace: Namespace,  # noqa: ARG002
-        values: object,  # noqa: ARG002
+        values: object,
         option_string: str | None = None,
     ) -> None:
         name = (option_string or "").removeprefix("--")
+        if str(values).lower() in ("false", "0", "off", "no"):
+            return
         parser.error(f"--{name} is not served: {_REFUSED[name]}")
 
 
@@ -146,11 +160,11 @@ def adopt(arguments: Namespace, console: Console) -> None:
             raise UsageError(f"there is no folder `{one}`")
     if arguments.versions or arguments.canary or arguments.shadow:
         raise UsageError("which versions are served is said by `version_policy` in a config.pbtxt")
-    for option in getattr(arguments, "ignored", []):
+    for option in [*getattr(arguments, "ignored", []), *_unheeded(arguments)]:
         console.say(f"{option} has no effect here")
     arguments.targets = list(arguments.model_repository)
     arguments.control = arguments.model_control_mode or arguments.control
-    arguments.load += arguments.load_model
+    arguments.load += _loaded(arguments)
     arguments.grace = arguments.exit_timeout_secs or arguments.grace
     arguments.name = arguments.id or arguments.name
     if arguments.log_verbose > 0:
@@ -168,6 +182,29 @@ def adopt(arguments: Namespace, console: Console) -> None:
     for one in ("http", "grpc", "metrics"):
         if not getattr(arguments, f"allow_{one}"):
             setattr(arguments, f"{one}_port", None)
+
+
+def _unheeded(arguments: Namespace) -> list[str]:
+    """Return the settings that are written and do nothing, of options that do something."""
+    backends = [one for one in arguments.backend_config if _name_of(one) not in _BACKENDS]
+    traces = [one for one, _ in arguments.trace_config if one in ("count", "log-frequency")]
+    found = [f"--backend-config={one}" for one in backends]
+    return [*found, *(f"--trace-config {one}" for one in traces)]
+
+
+def _name_of(setting: str) -> str:
+    return setting.rpartition(",")[2].partition("=")[0]
+
+
+def _loaded(arguments: Namespace) -> list[str]:
+    """Return the models that are to be loaded: `*` alone stands for all that there are."""
+    names: list[str] = arguments.load_model
+    if "*" not in names:
+        return names
+    if len(names) > 1:
+        raise UsageError("--load-model=* is all models", "leave the others out")
+    folders = (one for root in arguments.model_repository for one in Path(root).iterdir())
+    return sorted({one.name for one in folders if one.is_dir() and not one.name.startswith(".")})
 
 
 def _adopt_tracing(arguments: Namespace) -> None:

@@ -29,6 +29,10 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             yield subject.warning(
                 _CODE, f"`{name}` has no effect on {what}", name, help="leave it out"
             )
+    if written.metric_tags:
+        yield subject.warning(
+            _CODE, "metrics are told without tags", "metric_tags", help="leave it out"
+        )
     for key, parameter in sorted(written.parameters.items()):
         if "${" in parameter.string_value:
             yield subject.warning(
