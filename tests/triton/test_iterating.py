@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from headrace.runtime.request import Request, Response
-from headrace.triton.serving import Options
 from tests.runtime.drivers import LONG
-from tests.triton.test_run import Follower
+from tests.triton.test_run import PLACES, Follower
 from tests.triton.writing import put
 
 pytestmark = pytest.mark.slow  # each model is a process
@@ -70,8 +69,10 @@ sequence_batching {
 """
 
 
-@pytest.fixture(scope="module")
-def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
+@pytest.fixture(scope="module", params=PLACES, ids=["processes", "in process"])
+def follower(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Follower]:
     folder = tmp_path_factory.mktemp("iterating")
     put(folder / "counts/1/model.py", COUNTS)
     put(folder / "counts/config.pbtxt", CONFIG.replace("STRATEGY", "oldest { }"))
@@ -84,7 +85,7 @@ def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
         folder / "often/config.pbtxt",
         f"{decoupled}model_transaction_policy {{ decoupled: true }}",
     )
-    made = Follower(folder, Options())
+    made = Follower(folder, request.param)
     made.renew()
     assert not made.failures
     yield made
