@@ -13,6 +13,12 @@ def interpreter(path: str, model: Path, unpacked: Path) -> tuple[str, dict[str, 
     """Return the interpreter that a path names, and what its environment needs; an archive is
     unpacked in `unpacked`. Raises LoadError."""
     where = Path(path.replace(_FOLDER, str(model)))
+    if not where.exists():
+        raise LoadError(
+            BAD_MODEL,
+            f"there is no execution environment {path}",
+            "put it there, or leave out EXECUTION_ENV_PATH where the server's own Python will do",
+        )
     if where.is_file():
         try:
             with tarfile.open(where) as archive:

@@ -101,7 +101,7 @@ def _scalar(one: Field, value: Scalar, kind: FieldDescriptor) -> Diagnostic | No
         case FieldDescriptor.CPPTYPE_ENUM:
             assert kind.enum_type is not None
             names = list(kind.enum_type.values_by_name)
-            if text in names or text.lstrip("-").isdigit():
+            if text in names or _integer(text) in kind.enum_type.values_by_number:
                 return None
             bare = text.strip("\"'")
             help = f"write `{bare}` without quotes" if bare in names else _meant(bare, names)
@@ -243,7 +243,9 @@ def _shown(value: Scalar) -> str:
 
 def _meant(text: str, names: list[str]) -> str | None:
     bare = text.upper()
-    near = nearest(text, names) or next((n for n in names if n.endswith(f"_{bare}")), None)
+    size = bare.replace("FLOAT", "FP")  # of NumPy's names
+    near = next((n for n in names if n == size or n.endswith(f"_{size}")), None)
+    near = near or nearest(text, names)
     if near is None:
         near = {
             "TYPE_FLOAT": "TYPE_FP32",

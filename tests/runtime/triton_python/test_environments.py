@@ -65,6 +65,8 @@ def test_an_environment_without_an_interpreter_is_refused(tmp_path: Path) -> Non
     with pytest.raises(LoadError, match="no interpreter"):
         interpreter("$$TRITON_MODEL_DIRECTORY", tmp_path, tmp_path)
     (tmp_path / "junk.tar.gz").write_text("junk")
+    with pytest.raises(LoadError, match="there is no execution environment"):
+        interpreter("$$TRITON_MODEL_DIRECTORY/env.tar.gz", tmp_path, tmp_path)
     with pytest.raises(LoadError, match="cannot be unpacked"):
         interpreter(str(tmp_path / "junk.tar.gz"), tmp_path, tmp_path / "to")
 

@@ -91,9 +91,7 @@ def _files(subject: Subject) -> Iterator[Diagnostic]:
     for version in served(subject.model, subject.config):
         path = model_file(subject.model, subject.config, version)
         if path is not None and not path.exists():
-            there = (
-                sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
-            )
+            there = _shown(path.parent)
             yield subject.error(
                 "HR606",
                 f"version {version} of `{subject.name}` has no file `{path.name}`",
@@ -101,5 +99,11 @@ def _files(subject: Subject) -> Iterator[Diagnostic]:
                 said=f"looked for in `{path.parent}`",
                 help=f"there are {listed(there)}; `default_model_filename` names another"
                 if there
-                else "the folder is empty",
+                else "put the model there",
             )
+
+
+def _shown(folder: Path) -> list[str]:
+    """Return what is in a folder, without what only holds its place, as `.gitkeep`."""
+    names = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    return sorted(name for name in names if not name.startswith("."))

@@ -115,8 +115,6 @@ def _states(subject: Subject, batching: Message) -> Iterator[Diagnostic]:
             first.setdefault(f"{field} {name}", (*path, field))
         if state.data_type == 0:
             yield subject.error(_CODE, "a state without a data type", *path)
-        if not state.dims:
-            yield subject.error(_CODE, "a state without dims", *path)
         yield from _initial(subject, state, path)
 
 

@@ -42,8 +42,15 @@ def _missing(subject: Subject, name: str, path: Path) -> Iterator[Diagnostic]:
     if name in subject.others.broken:
         return  # its own mistakes are told
     names = [one.name for one in subject.others if one.name != subject.name]
+    called = next((one for one in subject.others if one.config.name == name), None)
     yield subject.error(
-        _THERE, f"there is no model `{name}`", *path, help=meant(name, names, "there are")
+        _THERE,
+        f"there is no model `{name}`",
+        *path,
+        others=() if called is None else (Label(called.place("name"), "written here"),),
+        help=meant(name, names, "there are")
+        if called is None
+        else f"a model has its folder's name: rename `{called.name}`",
     )
 
 
@@ -51,8 +58,8 @@ def _version(subject: Subject, step: Step) -> Iterator[Diagnostic]:
     version, model = step.config.model_version, step.model
     there = [one.number for one in model.model.versions]
     kept = served(model.model, model.config)
-    if version == -1 or (version == 0 and 0 in there):
-        return
+    if not there or version == -1 or (version == 0 and 0 in there):
+        return  # of a model without any version that is told
     if version == 0:
         yield subject.error(
             _THERE,

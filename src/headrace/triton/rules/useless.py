@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ...dsl.diagnostic import Diagnostic
 from ..complete import PYTHON
-from ..subject import Subject
+from ..subject import Subject, listed
 from .backends import BACKENDS
 
 _CODE = "HR630"
@@ -33,17 +33,26 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         yield subject.warning(
             _CODE, "metrics are told without tags", "metric_tags", help="leave it out"
         )
-    for key, parameter in sorted(written.parameters.items()):
-        if "${" in parameter.string_value:
-            yield subject.warning(
-                "HR602",
-                f"the parameter `{key}` holds a placeholder of a template",
-                "parameters",
-                key,
-                "value",
-                "string_value",
-                help="fill in the template first, if it is one",
-            )
+    yield from _placeholders(subject)
+
+
+def _placeholders(subject: Subject) -> Iterator[Diagnostic]:
+    """Tell once of all parameters: templates have dozens."""
+    places = {
+        key: ("parameters", key, "value", "string_value")
+        for key, one in subject.model.message.parameters.items()
+        if "${" in one.string_value
+    }
+    keys = sorted(places, key=lambda key: subject.place(*places[key]).start)
+    if keys:
+        several = "the parameters {} hold placeholders" if len(keys) > 1 else ""
+        yield subject.warning(
+            "HR602",
+            (several or "the parameter {} holds a placeholder").format(listed(keys))
+            + " of a template",
+            *places[keys[0]],
+            help="fill in the template first, if it is one",
+        )
 
 
 def _batching(subject: Subject) -> Iterator[Diagnostic]:
