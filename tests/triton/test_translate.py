@@ -102,7 +102,7 @@ def test_an_accelerator_is_what_onnx_runtime_provides_there(
     unary(tmp_path / "m/1/model.onnx", "Neg", "x", "y")
     asked = f'{kind}_execution_accelerator {{ name: "{name}" }}'
     config = f"optimization {{ execution_accelerators {{ {asked} }} }}"
-    put(tmp_path / "m/config.pbtxt", config)
+    put(tmp_path / "m/config.pbtxt", f"{config} instance_group {{ kind: KIND_{kind.upper()} }}")
     assert f"backend = {backend}\n" in text(tmp_path, "m").replace(" }", "\n")
 
 

@@ -1,16 +1,17 @@
 """What a configuration says of how a model runs, as settings of a stage and of a pipeline."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..complete import PYTHON
+from ..complete import ONNX, PYTHON
 from ..config import Message
 from .resources import Available, most, priority
 
 _CPU, _GPU = "KIND_CPU", "KIND_GPU"
 THREADS = "intra_op_thread_count"
 ENVIRONMENT: Final = "EXECUTION_ENV_PATH"
-_PROVIDERS: Final = {"openvino": "openvino", "tensorrt": "onnx_tensorrt"}
+PROVIDERS: Final = {"openvino": "openvino", "tensorrt": "onnx_tensorrt"}
 """What runs a model with an accelerator of Triton's: these are ONNX Runtime's providers there."""
 
 
@@ -171,16 +172,9 @@ def _bounds(policy: Message) -> list[str]:
 
 def _instances(written: Message, config: Message, *, python: bool) -> list[str]:
     """Return how many instances there are and where; nothing where nobody has said it."""
-    groups = [one for one in config.instance_group if not one.passive]
-    kinds = {
-        config.DESCRIPTOR.file.message_types_by_name["ModelInstanceGroup"]
-        .enum_types_by_name["Kind"]
-        .values_by_number[one.kind]
-        .name
-        for one in groups
-    }
+    groups = _groups(config)
     said: list[str] = []
-    if _GPU in kinds:
+    if _GPU in _kinds(config):
         gpus = [gpu for one in groups for gpu in one.gpus] or [0]
         said.append(f"device = gpu({gpus[0]})")
     if written.instance_group or python:
@@ -189,11 +183,32 @@ def _instances(written: Message, config: Message, *, python: bool) -> list[str]:
     return said
 
 
+def _groups(config: Message) -> list[Message]:
+    return [one for one in config.instance_group if not one.passive]
+
+
+def _kinds(config: Message) -> set[str]:
+    """Return the kinds of places where there are instances."""
+    group = config.DESCRIPTOR.file.message_types_by_name["ModelInstanceGroup"]
+    names = group.enum_types_by_name["Kind"].values_by_number
+    return {names[one.kind].name for one in _groups(config)}
+
+
+def accelerators(config: Message) -> Iterator[tuple[str, int, str]]:
+    """Yield the accelerators of an ONNX model that are of use where it runs, the first foremost:
+    each with its field, its number there and its name. Those of other backends are hints."""
+    if config.backend != ONNX:
+        return
+    asked = config.optimization.execution_accelerators
+    fields = ["gpu_execution_accelerator"] if _GPU in _kinds(config) else []
+    for field_name in (*fields, "cpu_execution_accelerator"):
+        for number, one in enumerate(getattr(asked, field_name)):
+            yield field_name, number, one.name
+
+
 def _accelerator(config: Message) -> list[str]:
-    accelerators = config.optimization.execution_accelerators
-    names = [one.name for one in accelerators.cpu_execution_accelerator]
-    names += [one.name for one in accelerators.gpu_execution_accelerator]
-    return [f"backend = {_PROVIDERS[name]}" for name in names if name in _PROVIDERS]
+    names = [name for _, _, name in accelerators(config)]
+    return [f"backend = {PROVIDERS[name]}" for name in names if name in PROVIDERS][:1]
 
 
 def _resources(config: Message) -> list[str]:

@@ -6,11 +6,11 @@ from ...dsl.diagnostic import Diagnostic
 from ..complete import ONNX, PYTHON
 from ..subject import Subject
 from .draft import UNSERVED
-from .schedule import ENVIRONMENT, needs_process
+from .schedule import ENVIRONMENT, PROVIDERS, accelerators, needs_process
 
 Place = tuple[str | int, ...]
 
-_ACCELERATORS = ("openvino", "tensorrt")
+_CUDA = "cuda"  # which runs a model on a GPU anyway
 
 
 def find_unserved(subject: Subject) -> list[Diagnostic]:
@@ -43,11 +43,18 @@ def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
             if config.backend not in ("", ONNX, PYTHON):  # which has none of them there either
                 message = f"tensors of a batch as a whole are not made for `{config.backend}`"
                 yield (field, number), message, "let the model take and give a row for each row"
+    rows = config.model_transaction_policy.decoupled and config.max_batch_size > 0
     for field, tensors in (("input", config.input), ("output", config.output)):
         for number, one in enumerate(tensors):
-            if list(one.reshape.shape).count(-1) > 1:
+            open_sizes = list(one.reshape.shape).count(-1)
+            # What a decoupled model answers is a request as a whole: its rows are an open size too.
+            if open_sizes + (rows and field == "output") * (open_sizes > 0) > 1:
                 message = f"`{one.name}` gets a shape with several open sizes"
                 yield (field, number, "reshape"), message, "leave one of them open"
+    for number, one in enumerate(config.input):
+        if one.optional and one.HasField("reshape") and config.backend not in (PYTHON, ""):
+            message = f"`{one.name}` may be left out, and gets another shape"
+            yield ("input", number, "reshape"), message, "give it the `dims` that the model has"
     # A Python model is given each request as it came; without rows there is nothing to gather.
     gathers = config.backend in ("pytorch", "tensorflow", "tensorrt", "openvino")
     gathers = gathers and config.max_batch_size > 0
@@ -59,13 +66,11 @@ def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
 
 
 def _accelerators(subject: Subject) -> Iterator[tuple[Place, str, str]]:
-    accelerators = subject.config.optimization.execution_accelerators
-    for field in ("cpu_execution_accelerator", "gpu_execution_accelerator"):
-        for number, one in enumerate(getattr(accelerators, field)):
-            if one.name not in _ACCELERATORS:
-                place = ("optimization", "execution_accelerators", field, number, "name")
-                known = " and ".join(f"`{name}`" for name in _ACCELERATORS)
-                yield place, f"there is no accelerator `{one.name}`", f"there are {known}"
+    for field, number, name in accelerators(subject.config):
+        if name not in PROVIDERS and name != _CUDA:
+            place = ("optimization", "execution_accelerators", field, number, "name")
+            known = " and ".join(f"`{one}`" for one in PROVIDERS)
+            yield place, f"there is no accelerator `{name}`", f"there are {known}"
 
 
 def _devices(subject: Subject) -> Iterator[tuple[Place, str, str]]:
