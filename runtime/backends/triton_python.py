@@ -27,7 +27,7 @@ from ..pump import Pump
 from ..stage import StageError, policy_of
 from ..triton_python.bound import Bound
 from ..triton_python.calls import Calls
-from ..triton_python.config import Config, arguments, declared, parameter, read_config
+from ..triton_python.config import Config, arguments, declared, parameter, read_config, shapes_of
 from ..triton_python.decoupled import NextStage, OpenStage
 from ..triton_python.environment import interpreter
 from ..triton_python.inside import ModelInside
@@ -62,10 +62,11 @@ def open_model(segment: ModelSegment, index: int, share: Share, loading: Loading
             loading.own(Pump(f"headrace-{segment.name}-{number}"))
             for number in range(segment.instances or 1)
         ]
-        return OpenStage(segment, pool, policy, index, model.iterations, threads)
+        return OpenStage(segment, pool, policy, index, model.iterations, threads, model.shapes)
     if model.iterations is None or policy is None:
-        return TritonStage(segment, pool, policy, index, model.iterations)
-    return IteratingStage(segment, pool, replace(policy, again=True), index, model.iterations)
+        return TritonStage(segment, pool, policy, index, model.iterations, model.shapes)
+    again = replace(policy, again=True)
+    return IteratingStage(segment, pool, again, index, model.iterations, model.shapes)
 
 
 def _key(segment: ModelSegment, loading: Loading) -> Hashable:
@@ -96,6 +97,7 @@ class _Model:
             folder = opened.enter_context(unpacked(blob))
             written = read_config(folder, folder_name(blob) or segment.name)
             self.name, self.iterations = str(written["name"]), iterations_of(written)
+            self.shapes = shapes_of(written)
             bound = bool(written.get("sequence_batching")) and self.iterations is None
             found = _found(segment, share, folder, written, opened)
             calls = opened.enter_context(closing(Calls(loading.nested, found.outputs)))

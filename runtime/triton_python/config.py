@@ -6,7 +6,7 @@ and outputs is as they are declared.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from ..model_backend import Port, library
 from ..protocols.datatypes import DATATYPES
 
 Config = dict[str, Any]  # Any: JSON
+Shapes = Mapping[str, Sequence[int | None]]
 
 _STRING: Final = "TYPE_STRING"
 _COMMENTS: Final = re.compile(rb"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|#[^\n]*""")
@@ -34,7 +35,7 @@ def read_config(folder: Path, model: str) -> Config:
 
     message = ModelConfig()
     try:
-        text_format.Parse(decoded(path.read_bytes()), message)
+        text_format.Parse(decoded(path.read_bytes()), message, allow_unknown_field=True)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise LoadError(BAD_MODEL, f"config.pbtxt: {error}") from error
     found: Config = json_format.MessageToDict(
@@ -90,6 +91,17 @@ def arguments(
         "model_repository": str(folder),
         "model_version": version,
         "model_name": model,
+    }
+
+
+def shapes_of(config: Config) -> Shapes:
+    """Return in which shape the model is given inputs that callers give in another; None stands for
+    the rows of a request."""
+    rows = [None] if config.get("max_batch_size") else []
+    return {
+        one["name"]: (*rows, *map(int, one["reshape"].get("shape") or ()))
+        for one in config.get("input") or ()
+        if one.get("reshape") is not None
     }
 
 

@@ -24,6 +24,7 @@ from ..rows import Rows
 from ..stage import Policy, StageError, StageGone
 from .asked import Asked, Responses
 from .bound import Bound
+from .config import Shapes
 from .iterative import Iterations
 from .rotation import Rotation
 from .stages import AGAIN, TritonStage, remark, run_of
@@ -44,8 +45,9 @@ class OpenStage(TritonStage):
         index: int,
         iterations: Iterations | None,
         threads: Sequence[Pump],
+        shapes: Shapes,
     ) -> None:
-        super().__init__(segment, pool, policy, index, iterations)
+        super().__init__(segment, pool, policy, index, iterations, shapes)
         self._idle: SimpleQueue[Pump] = SimpleQueue()
         for one in threads:
             self._idle.put(one)

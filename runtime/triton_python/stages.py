@@ -7,7 +7,7 @@ of it.
 import json
 import logging
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, cast
 
@@ -27,6 +27,7 @@ from ..session import encoded
 from ..stage import Policy, RowsFailed, StageError, StageGone
 from .asked import Asked, Given, Outputs, Run
 from .bound import Bound
+from .config import Shapes
 from .iterative import Iterations
 from .worker.triton_python_backend_utils.batches import Group, Layout
 from .worker.triton_python_backend_utils.contents import DTYPES
@@ -59,8 +60,15 @@ class TritonStage(ModelStage):
         policy: Policy | None,
         index: int,
         iterations: Iterations | None = None,
+        shapes: Shapes | None = None,
     ) -> None:
         super().__init__(segment, Nothing(), HostDevice(), policy, index)
+        self._given_shapes = [(shapes or {}).get(name) for name, *_ in self._inputs]
+        # Only an input that may be absent is declared in its caller's shape.
+        self._as_declared = all(
+            shape is None or not optional
+            for shape, (*_, optional) in zip(self._given_shapes, self._inputs, strict=True)
+        )
         self._pool, self._iterations = pool, iterations
         self._given_types = [_datatype(field.type) for field in segment.signature.params]
         self._results = [
@@ -116,8 +124,8 @@ class TritonStage(ModelStage):
         arrays: list[Array] = []
         if not self._stacks and len(counts) > 1:
             return None
-        for (name, axis, dtype, _), datatype, column in zip(
-            self._inputs, self._given_types, columns, strict=False
+        for (name, axis, dtype, _), datatype, shape, column in zip(
+            self._inputs, self._given_types, self._given_shapes, columns, strict=False
         ):
             value = column.item(0)
             if value is None:
@@ -126,7 +134,7 @@ class TritonStage(ModelStage):
                 array = as_array(value, dtype) if axis is None else column.stack(dtype)
             except ValueError:  # of several sizes: request by request
                 return None
-            array = _wire(array)  # type: ignore[arg-type] no View
+            array = _wire(_reshaped(array, shape))  # type: ignore[arg-type] no View
             tensors.append((name, datatype, array.shape[1:] if self._stacks else array.shape))
             arrays.append(array)
         layout = Layout(tuple(tensors), self._stacks)
@@ -197,8 +205,8 @@ class TritonStage(ModelStage):
         self, columns: Sequence[Rows], start: int, stop: int
     ) -> list[tuple[str, str, Array]]:
         given: list[tuple[str, str, Array]] = []
-        for (name, axis, dtype, _), datatype, column in zip(
-            self._inputs, self._given_types, columns, strict=False
+        for (name, axis, dtype, _), datatype, shape, column in zip(
+            self._inputs, self._given_types, self._given_shapes, columns, strict=False
         ):
             value = column.item(0 if axis is None else start)
             if value is None:
@@ -207,7 +215,7 @@ class TritonStage(ModelStage):
                 array = as_array(value, dtype)
             else:
                 array = cast("Array", column.part(start, stop).stack(dtype))
-            given.append((name, datatype, _wire(array)))
+            given.append((name, datatype, _wire(_reshaped(array, shape))))
         return given
 
     def _converted(self, name: str, array: Array, datatype: str, wanted: str) -> Array:
@@ -244,15 +252,16 @@ class TritonStage(ModelStage):
             elif kind.dtype is DType.STRING:
                 array = _texts(name, array)
             rank = len(kind.dims) + (axis is not None)
-            if array.ndim == rank + 1 and array.shape[-1] == 1 and not kind.dims:
-                array = array[..., 0]  # a scalar goes as a tensor of one element
+            if array.ndim != rank or not array.size:
+                array = _formed(array, kind, axis, rows)
             if array.ndim != rank:
                 raise StageError(f"output `{name}` has {array.ndim} axes, and should have {rank}")
             if axis is not None and array.shape[axis] != rows:
                 raise StageError(f"output `{name}` has {array.shape[axis]} rows for {rows}")
             arrays.append(array)
         shapes = [one.shape for one in (*inputs, *arrays)]
-        if len(inputs) == len(self._inputs) and shapes != self._fitting:
+        complete = len(inputs) == len(self._inputs) and self._as_declared
+        if complete and shapes != self._fitting:
             self._check(inputs, arrays)
             self._fitting = shapes
         if self._bytes:
@@ -330,6 +339,46 @@ def _outputs(arrays: Sequence[Array], group: Group) -> Outputs:
 def _datatype(kind: object) -> str:
     kind = getattr(kind, "item", kind)  # of an optional one
     return DATATYPES[cast("TensorType", kind).dtype].name
+
+
+def _formed(array: Array, kind: TensorType, axis: int | None, rows: int) -> Array:
+    """Return an output in the declared form, where that has the same elements: models leave out
+    axes of size 1, and give `np.array([])` where they have found nothing."""
+    shape = [dim if isinstance(dim, int) else None for dim in kind.dims]
+    if axis is not None:
+        shape.insert(axis, rows)
+    if _fit(array.shape, shape):
+        return array
+    if not array.size and None in shape:
+        return array.reshape([0 if one is None else one for one in shape])
+    sizes = [one for one in array.shape if one != 1]
+    found = list(_forms(sizes, shape))
+    return array.reshape(found[0]) if len(found) == 1 else array
+
+
+def _forms(sizes: Sequence[int], shape: Sequence[int | None]) -> Iterator[list[int]]:
+    """Yield what a form with open sizes, None, can be of sizes that are not 1."""
+    if not shape:
+        if not sizes:
+            yield []
+        return
+    if sizes and shape[0] in (None, sizes[0]):
+        yield from ([sizes[0], *rest] for rest in _forms(sizes[1:], shape[1:]))
+    if shape[0] in (None, 1):
+        yield from ([1, *rest] for rest in _forms(sizes, shape[1:]))
+
+
+def _fit(sizes: Sequence[int], wanted: Sequence[int | None]) -> bool:
+    """Whether sizes are those that are wanted, where None is any."""
+    return len(sizes) == len(wanted) and all(
+        one in (None, size) for size, one in zip(sizes, wanted, strict=True)
+    )
+
+
+def _reshaped(array: Array, shape: Sequence[int | None] | None) -> Array:
+    if shape is None:
+        return array
+    return array.reshape([len(array) if one is None else one for one in shape])
 
 
 def _wire(array: Array) -> Array:

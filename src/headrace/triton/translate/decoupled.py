@@ -27,7 +27,7 @@ from .resources import totals
 from .schedule import stage_settings
 from .sequences import read_controls, told
 from .stages import KINDS, file_of
-from .tensors import Tensor, tensor, written
+from .tensors import Tensor, reshaped, tensor, written
 
 _MOST = "1_000_000_000"  # answers to one request
 
@@ -71,7 +71,8 @@ def call_decoupled(
         there,
         [f"next {carried} = {there}", f"stop when not {there}"],
     )
-    return {name: targets[name] for name in wanted}
+    given = {one.name: one for one in parts.outputs}
+    return {name: reshaped(targets[name], given[name].inner, given[name].dims) for name in wanted}
 
 
 def _refuse(subject: Subject) -> None:
@@ -104,14 +105,17 @@ def _declare(draft: Draft, subject: Subject, version: int, wanted_name: str) -> 
         replace(one, tensor=_of_request(one.tensor, 1, batches=batches))
         for one in read_controls(subject, {})
     )
-    given = [_of_request(tensor(one), -1, batches=batches) for one in config.input]
-    inputs = (*given, *(one.tensor for one in controls))
+    inputs = (
+        *(_of_request(tensor(one), -1, batches=batches) for one in config.input),
+        *(one.tensor for one in controls),
+    )
     outputs = tuple(_of_request(tensor(one), -1, batches=batches) for one in config.output)
     names, results = Names(), Names()
     inside = {one.name: names.fresh(one.name) for one in inputs}
     handle, more = results.fresh("handle"), results.fresh("more")
     takes = _listed(inputs, inside)
-    gives = _listed(outputs, {one.name: results.fresh(one.name) for one in outputs})
+    given = [replace(one, dims=one.inner) for one in outputs]
+    gives = _listed(given, {one.name: results.fresh(one.name) for one in outputs})
     kind = KINDS[config.backend]
     draft.items += [
         f"model {begin} = {kind} {write_string(place + ':open')} ({takes}) -> "
@@ -139,7 +143,7 @@ def _words(parts: _Parts, arguments: Mapping[str, str]) -> str:
 
 def _of_request(one: Tensor, rows: int, *, batches: bool) -> Tensor:
     """Return a tensor with the axis of the rows of a request, where it has one."""
-    return replace(one, dims=(rows, *one.dims)) if batches else one
+    return replace(one, dims=(rows, *one.dims), inner=(rows, *one.inner)) if batches else one
 
 
 def _listed(tensors: Sequence[Tensor], inside: Mapping[str, str]) -> str:

@@ -100,6 +100,8 @@ class Draft:
     stream: bool = False  # a member answers any number of times, and so does the pipeline
     cached: bool = False  # what members give is kept, as the ensemble around them is cached
     whole: bool = False  # the pipeline takes whole requests, their batch axis included
+    mixed: bool = False  # so does an ensemble, as it has members that take no batches
+    each: bool = False  # what is written is done for each row of a request
     opened: list["Opened"] = field(default_factory=list["Opened"])
 
     @contextmanager

@@ -1,12 +1,13 @@
 """The steps of an ensemble as statements, each after those whose tensors it reads."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from ..complete import served
+from ..complete import PYTHON, served
 from ..subject import Subject
+from .axes import axes_of, fit_all
 from .decoupled import call_decoupled, is_decoupled
-from .draft import Draft, refuse
+from .draft import Draft, Stage, refuse
 from .members import members
 from .names import Names
 from .stages import call, stage_of
@@ -16,7 +17,8 @@ from .stages import call, stage_of
 class Ask:
     """A member that is asked: by whom, and `place` where that is written. `arguments` and `wanted`
     go by the member's names. `rows` says whether each line is of one row of many; `inside` names
-    the ensembles that are being written, outermost first."""
+    the ensembles that are being written, outermost first. `axes` says how many axes arguments have,
+    where they may be others than the member's, and `absent` which of them may not be there."""
 
     by: Subject
     place: tuple[str | int, ...]
@@ -26,6 +28,8 @@ class Ask:
     wanted: Mapping[str, str]
     rows: bool
     inside: tuple[str, ...] = ()
+    axes: Mapping[str, int] = field(default_factory=dict[str, int])
+    absent: frozenset[str] = frozenset()
 
 
 def call_ensemble(
@@ -45,7 +49,8 @@ def call_ensemble(
         )
     within = (*inside, subject.name)
     draft.cached = draft.cached or subject.config.response_cache.enable
-    values = dict(arguments)
+    values, leading = dict(arguments), _leading(draft, subject)
+    axes = axes_of(subject.config.input, leading)
     steps = _needed(subject, wanted)
     while steps:
         # What answers any number of times comes last: all that follows is in its loop.
@@ -57,9 +62,12 @@ def call_ensemble(
         if ready is None:
             raise _stuck(subject, steps[0], values)
         steps.remove(ready)
-        made = ask(draft, _step(draft, subject, ready, values, wanted, within))
+        one = _step(draft, subject, ready, values, axes, wanted, within)
+        made, ahead = _ask(draft, one)
         outputs = subject.config.ensemble_scheduling.step[ready].output_map
+        given = axes_of(one.member.config.output, ahead)
         values |= {outputs[name]: value for name, value in made.items()}
+        axes |= {outputs[name]: given[name] for name in made}
     for name in wanted:
         if name not in values:
             raise refuse(
@@ -68,7 +76,13 @@ def call_ensemble(
                 "ensemble_scheduling",
                 help="let a step give it, or leave it out of the outputs",
             )
-    return {name: values[name] for name in wanted}
+    last = axes_of(subject.config.output, leading)
+    return fit_all({name: values[name] for name in wanted}, axes, last)
+
+
+def _leading(draft: Draft, subject: Subject) -> int:
+    """Return how many axes the tensors of an ensemble have in front of an item."""
+    return int(subject.config.max_batch_size > 0 and (draft.stream or draft.mixed))
 
 
 def _needed(subject: Subject, wanted: Mapping[str, str]) -> list[int]:
@@ -113,6 +127,7 @@ def _step(
     ensemble: Subject,
     number: int,
     values: Mapping[str, str],
+    axes: Mapping[str, int],
     outputs: Mapping[str, str],
     inside: tuple[str, ...],
 ) -> Ask:
@@ -126,6 +141,7 @@ def _step(
             *(*place, "model_name"),
             help="look what is said of it",
         )
+    absent = {one.name for one in ensemble.config.input if one.optional}
     return Ask(
         ensemble,
         place,
@@ -133,26 +149,39 @@ def _step(
         step.model_version,
         {name: values[tensor] for name, tensor in sorted(step.input_map.items())},
         {name: outputs.get(tensor, tensor) for name, tensor in sorted(step.output_map.items())},
-        ensemble.config.max_batch_size > 0 and not draft.stream,
+        ensemble.config.max_batch_size > 0 and not _leading(draft, ensemble),
         inside,
+        {name: axes[tensor] for name, tensor in step.input_map.items()},
+        frozenset(name for name, tensor in step.input_map.items() if tensor in absent),
     )
 
 
 def ask(draft: Draft, one: Ask) -> dict[str, str]:
     """Write what asks a member; return the expressions of the wanted outputs, by its names."""
+    return _ask(draft, one)[0]
+
+
+def _ask(draft: Draft, one: Ask) -> tuple[dict[str, str], int]:
+    """Write what asks a member; return also how many axes its outputs have in front of an item."""
     batches = one.member.config.max_batch_size > 0
-    if draft.stream and (one.member.is_ensemble or is_decoupled(one.member)):
-        batches = False  # whole requests go in, their batch axis included
-    if batches == one.rows:
-        return _call(draft, one)
-    if batches:
-        return _for_each(draft, one)
-    raise refuse(
-        one.by,
-        f"`{one.by.name}` takes several rows in a request, but `{one.member.name}` takes one",
-        *one.place,
-        help="write `max_batch_size: 0` for it",
+    # Whole requests go into these, their batch axis included.
+    whole = (draft.stream and is_decoupled(one.member)) or (
+        (draft.stream or draft.mixed) and one.member.is_ensemble
     )
+    if not whole and batches and one.rows:
+        return _call(draft, one), 0
+    if not whole and batches:
+        return _for_rows(draft, one)
+    if not whole and one.rows:
+        raise refuse(
+            one.by,
+            f"`{one.by.name}` takes several rows in a request, but `{one.member.name}` takes one",
+            *one.place,
+            help="write `max_batch_size: 0` for it",
+        )
+    leading = int(whole and batches)
+    wanted = axes_of(one.member.config.input, leading)
+    return _call(draft, replace(one, arguments=fit_all(one.arguments, one.axes, wanted))), leading
 
 
 def _call(draft: Draft, one: Ask) -> dict[str, str]:
@@ -164,12 +193,40 @@ def _call(draft: Draft, one: Ask) -> dict[str, str]:
         name = one.member.name
         return call_decoupled(draft, one.member, version, name, one.arguments, one.wanted)
     stage = stage_of(draft, one.member, version, one.member.name)
+    if draft.each:
+        _gather(draft, stage)
     return call(draft, stage, one.arguments, one.wanted)
+
+
+def _gather(draft: Draft, stage: Stage) -> None:
+    """Let rows that a loop gives a model run together, as they have come in one request. A Python
+    model would be shown other requests too, which only a queue of its own lets meet."""
+    most, said = stage.subject.config.max_batch_size, draft.settings.stages[stage.name]
+    queued = any(one.startswith("batch ") for one in said)
+    if most > 1 and not queued and stage.subject.config.backend != PYTHON:
+        said.insert(0, f"batch {{ max = {most} }}")
+
+
+def _for_rows(draft: Draft, one: Ask) -> tuple[dict[str, str], int]:
+    """Call a member that batches, for one row or for each of those that it is given."""
+    rows = axes_of(one.member.config.input, 1)
+    axes = {name: one.axes.get(name, rows[name]) for name in one.arguments}
+    if all(axes[name] < rows[name] for name in axes):
+        return _call(draft, replace(one, rows=True)), 0
+    return _for_each(draft, replace(one, arguments=fit_all(one.arguments, axes, rows))), 1
 
 
 def _for_each(draft: Draft, one: Ask) -> dict[str, str]:
     """Call a member that batches for each item of the first axis, which the tensors of who asks
     have as one of their own."""
+    for name in sorted(one.absent):
+        raise refuse(
+            one.by,
+            f"rows of `{one.arguments[name]}` go to `{one.member.name}` one by one, and it may be "
+            "left out",
+            *(*one.place, "input_map", name),
+            help=f"give `{one.by.name}` and `{one.member.name}` the same `max_batch_size`",
+        )
     if one.member.config.HasField("sequence_batching"):
         raise refuse(
             one.by,
@@ -182,7 +239,9 @@ def _for_each(draft: Draft, one: Ask) -> dict[str, str]:
     lists = ", ".join(one.arguments.values())
     over = f"zip({lists})" if len(one.arguments) > 1 else lists
     with draft.block(f"{rows} = for {', '.join(items.values())} in {over}"):
+        outer, draft.each = draft.each, True
         made = _call(draft, replace(one, arguments=items, rows=True))
+        draft.each = outer
         own = Names()
         fields = {name: own.fresh(one.wanted[name]) for name in made}
         said = ", ".join(f"{fields[name]} = {value}" for name, value in made.items())

@@ -10,6 +10,7 @@ from ...dsl.parse import parse
 from ...dsl.source import Source
 from ...runtime.protocols.models import ModelKey
 from ..subject import Subject
+from .axes import is_mixed
 from .decoupled import call_decoupled, is_decoupled
 from .draft import Draft, Surroundings, refuse
 from .ensembles import call_ensemble
@@ -50,6 +51,8 @@ def translate(subject: Subject, version: int, around: Surroundings) -> Program:
     config = subject.config
     draft.sequence = _sequence(subject)
     draft.stream = any(map(is_decoupled, members(subject)))
+    plain = draft.sequence is None and not draft.stream
+    draft.whole = draft.mixed = plain and is_mixed(members(subject))
     single = draft.sequence is not None and config.max_batch_size > 0 and not draft.stream
     arguments = {name: f"{own}[0]" if single else own for name, own in inside.items()}
     wanted = {one.name: one.name for one in config.output}

@@ -1,10 +1,11 @@
 """One model as a `model` item and a call of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...dsl.literals import write_string
-from ..complete import ONNX, model_file
+from ..complete import ONNX, PYTHON, model_file
 from ..config import Message
 from ..onnx_file import read_onnx
 from ..subject import Subject
@@ -33,7 +34,7 @@ def stage_of(draft: Draft, subject: Subject, version: int, wanted: str) -> Stage
         return known
     path = file_of(draft, subject, version)
     config = subject.config
-    inputs = tuple(map(tensor, config.input))
+    inputs = tuple(_taken(tensor(one), config.backend) for one in config.input)
     outputs = tuple(map(tensor, config.output))
     stage = Stage(
         draft.names.fresh(wanted),
@@ -58,6 +59,12 @@ def stage_of(draft: Draft, subject: Subject, version: int, wanted: str) -> Stage
     draft.settings.totals |= totals(config, draft.around.serving.resources or ())
     draft.settings.stages[stage.name] = said
     return stage
+
+
+def _taken(one: Tensor, backend: str) -> Tensor:
+    """Return an input as a stage takes it: nothing opens what may be absent, so that a Python
+    model's own stage gives that its other shape."""
+    return replace(one, inner=one.dims) if one.optional and backend == PYTHON else one
 
 
 def gathers(config: Message) -> bool:

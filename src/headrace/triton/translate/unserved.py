@@ -44,15 +44,14 @@ def _tensors(subject: Subject) -> Iterator[tuple[Place, str, str]]:
                 message = f"tensors of a batch as a whole are not made for `{config.backend}`"
                 yield (field, number), message, "let the model take and give a row for each row"
     rows = config.model_transaction_policy.decoupled and config.max_batch_size > 0
-    for field, tensors in (("input", config.input), ("output", config.output)):
+    # What a decoupled model answers is for a request as a whole: its rows are an open size too.
+    for field, tensors, most in (("input", config.input, 1), ("output", config.output, 1 - rows)):
         for number, one in enumerate(tensors):
-            open_sizes = list(one.reshape.shape).count(-1)
-            # What a decoupled model answers is a request as a whole: its rows are an open size too.
-            if open_sizes + (rows and field == "output") * (open_sizes > 0) > 1:
+            if list(one.reshape.shape).count(-1) > most:
                 message = f"`{one.name}` gets a shape with several open sizes"
                 yield (field, number, "reshape"), message, "leave one of them open"
     for number, one in enumerate(config.input):
-        if one.optional and one.HasField("reshape") and config.backend not in (PYTHON, ""):
+        if one.optional and one.HasField("reshape") and config.backend != PYTHON:
             message = f"`{one.name}` may be left out, and gets another shape"
             yield ("input", number, "reshape"), message, "give it the `dims` that the model has"
     # A Python model is given each request as it came; without rows there is nothing to gather.
