@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
 from ..stdlib.op import Item
-from .flow import Asked, Emission, Fallback, Flow, Fork, Work
+from .flow import Asked, Emission, Fallback, Flow, Fork, Single, Work
 from .request import InSequence, Remarked
 from .rows import Rows, Value
 from .units import Behind, Holding
@@ -58,7 +58,7 @@ class Context:
         self.remarks: Parameters = NO_PARAMETERS
         self._told: list[Callable[[], object]] = []
         self.id, self.priority, self.holds = id, priority, holds
-        self.parameters: Parameters = MappingProxyType(dict(parameters))
+        self.parameters = MappingProxyType(dict(parameters)) if parameters else NO_PARAMETERS
         self._deadline, self._clock = deadline, clock
 
     @property
@@ -167,6 +167,15 @@ def _unpacked(packed: object) -> Context:
     return Context(id, dict(zip(names, values, strict=True)), priority, due)
 
 
+def told_of(flow: Flow, context: Context, told: Mapping[int, int]) -> Flow:
+    """Return the walk of a request whose works tell what it is (`in_context`)."""
+    if not isinstance(flow, Single):
+        return in_context(flow, context, told)
+    if (at := told.get(flow.stage.index)) is not None:
+        flow.columns = _with_column(flow, context, at)
+    return flow
+
+
 def in_context(flow: Flow, context: Context, told: Mapping[int, int]) -> Flow:
     """Return the walk of a request whose works tell what it is: those of the stages `told`, by
     number, each with the number of its parameters, behind which the context stands."""
@@ -189,6 +198,9 @@ def _with_context(asked: Asked, context: Context, told: Mapping[int, int]) -> As
         return Fork([in_context(flow, context, told) for flow in asked.flows], asked.group)
     if not isinstance(asked, Work) or (at := told.get(asked.stage.index)) is None:
         return asked
-    column = Rows.shared(cast("Value", context), asked.group.count)  # seen by Python stages only
-    columns = [*asked.columns[:at], column, *asked.columns[at:]]
-    return Work(asked.stage, columns, asked.group, asked.place)
+    return Work(asked.stage, _with_column(asked, context, at), asked.group, asked.place)
+
+
+def _with_column(work: Work, context: Context, at: int) -> list[Rows]:
+    column = Rows.shared(cast("Value", context), work.group.count)  # seen by Python stages only
+    return [*work.columns[:at], column, *work.columns[at:]]

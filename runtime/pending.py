@@ -2,9 +2,10 @@
 
 A Future of the standard library makes a lock and a condition for whoever may wait for it. Of many
 requests under way few are waited for: most are answered by then. So the condition is made when
-somebody asks for it, and none is once the answer is there.
+somebody asks for it, and none is once the answer is there, nor for the first who wants to be told.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Condition
@@ -17,6 +18,7 @@ from .task import Task
 
 Result = TypeVar("Result")
 
+_LOG = logging.getLogger("concurrent.futures")
 _PENDING: Final = "PENDING"
 _FINISHED: Final = "FINISHED"  # states as `concurrent.futures` calls them, which looks for them
 
@@ -104,6 +106,29 @@ class Pending(Future[Result], Generic[Result]):
         if task is not None:
             server.wait(task, timeout)
 
+    def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
+        told = [fn]
+        # in this order, for who answers says so before he looks whom to tell
+        if self.__dict__.setdefault("_told", told) is not told:
+            super().add_done_callback(fn)
+        elif self._state != _PENDING:
+            self._tell_first()
+        elif self.task is not None:
+            self._server.hurry()
+
+    def _invoke_callbacks(self) -> None:
+        self._tell_first()
+        super()._invoke_callbacks()  # pyright: ignore[reportAttributeAccessIssue] it is there
+
+    def _tell_first(self) -> None:
+        """Tell who was the first to want it, unless he has been told."""
+        told = self.__dict__.pop("_told", None)
+        if told is not None:
+            try:
+                told[0](self)
+            except Exception:
+                _LOG.exception("exception calling callback for %r", self)
+
     def cancel(self) -> bool:
         task = self.task  # none any more once it is answered
         return (task is not None and self._server.drop(task)) or self.cancelled()
@@ -127,6 +152,7 @@ class Pending(Future[Result], Generic[Result]):
         self._result = self._make(outputs)
         if self._claim(_FINISHED) is _FINISHED:
             self._state = _FINISHED
+            self._tell_first()
         else:
             self.set_result(self._result)
 

@@ -13,7 +13,7 @@ from .bind import bind_block
 from .cache import Cache, CacheUse
 from .chain_stage import ChainStage
 from .chains import chained
-from .context import NO_PARAMETERS, Context, in_context
+from .context import NO_PARAMETERS, Context, told_of
 from .flow import ONE, Block, Flow, Group
 from .in_sequence import first_of, initial_states, walk_in_sequence
 from .metrics import Snapshot
@@ -183,7 +183,7 @@ class Prepared:
 
     def tell(self, flow: Flow, context: Context | None) -> Flow:
         """Return the walk of a request whose stages are told of it where they ask."""
-        return flow if context is None else in_context(flow, context, self.told)
+        return flow if context is None else told_of(flow, context, self.told)
 
     def _walk(
         self,

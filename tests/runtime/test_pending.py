@@ -101,6 +101,57 @@ def test_who_waits_hears_of_it_whoever_comes_first() -> None:
             assert [one.result(LONG) for one in told] == [{"y": str(turn)}] * len(WAITS)
 
 
+def test_who_is_to_be_told_is_told_once_in_turn_whatever_becomes_of_it() -> None:
+    ends: dict[str, Callable[[Made], object]] = {
+        "answered": lambda future: future.give({"y": "1"}),
+        "failed": lambda future: future.fail(FAULT),
+        "taken back": lambda future: future.take_back(),
+    }
+    for name, end in ends.items():
+        future, heard = made(), list[tuple[str, bool]]()
+
+        def fails(future: Future[Any]) -> None:
+            raise RuntimeError(f"of {future}")
+
+        def hear(future: Future[Any], heard: list[tuple[str, bool]] = heard) -> None:
+            heard.append(("same", future.done()))
+
+        for callback in (fails, hear, hear):
+            future.add_done_callback(callback)
+        future.add_done_callback(lambda future, heard=heard: heard.append(("b", future.done())))
+        assert heard == []
+        end(future)
+        assert heard == [("same", True), ("same", True), ("b", True)], name
+        future.add_done_callback(hear)
+        future.add_done_callback(hear)
+        assert heard[3:] == [("same", True)] * 2, name
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_who_wants_to_be_told_while_it_is_answered_is_told_once(waits: bool) -> None:
+    with switching(), ThreadPoolExecutor(3) as pool:
+        for turn in range(200):
+            future, barrier, heard = made(), Barrier(3), list[str]()
+
+            def ask(
+                name: str,
+                future: Made = future,
+                barrier: Barrier = barrier,
+                heard: list[str] = heard,
+            ) -> None:
+                barrier.wait(LONG)
+                future.add_done_callback(lambda _: heard.append(name))
+                if waits:
+                    future.result(LONG)
+
+            asking = [pool.submit(ask, name) for name in "ab"]
+            barrier.wait(LONG)
+            future.give({"y": str(turn)})
+            for one in asking:
+                one.result(LONG)
+            assert sorted(heard) == ["a", "b"]
+
+
 def test_who_waits_for_several_waits_for_all_of_them() -> None:
     with switching(), ThreadPoolExecutor(1) as pool:
         for turn in range(200):
