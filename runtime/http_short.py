@@ -236,18 +236,16 @@ class ShortProtocol(HttpToolsProtocol):
         """Answer the request that went the short way, and go on with what follows it."""
         status, headers, body = answer
         short = self._short
-        head = b"".join(
-            (
-                STATUS_LINE[status],
-                self.default_lines.of(self.server_state.default_headers),
-                as_lines(headers),
-                b"\r\n" if short.keep_alive else b"connection: close\r\n\r\n",
-            )
+        head = (
+            STATUS_LINE[status],
+            self.default_lines.of(self.server_state.default_headers),
+            as_lines(headers),
+            b"\r\n" if short.keep_alive else b"connection: close\r\n\r\n",
         )
         if len(body) < _COPIED:
-            self.transport.write(head + body)
+            self.transport.write(b"".join((*head, body)))
         else:
-            self.transport.writelines((head, body))
+            self.transport.writelines((b"".join(head), body))
         short.response_complete = True
         if not short.keep_alive:
             self.transport.close()

@@ -7,7 +7,7 @@ from ..stdlib.op import Item
 from .accept import Presenter
 from .blame import blame, late, over_limit
 from .context import Context
-from .flow import FREED, Asked, Block, Call, Emission, Flow, Fork, Group, Work
+from .flow import FREED, Asked, Block, Emission, Flow, Fork, Group, Work
 from .metrics import Tally
 from .prepared import Prepared, present
 from .request import Fault, InSequence
@@ -102,35 +102,28 @@ def call_all(
     name: str,
 ) -> list[Rows]:
     """Do as `Inline.finish` would, for a block of the pipeline `name` that is nothing but calls."""
-    if block.only is not None:
-        return _call(block.only, arguments, group, tally, clock, deadline, name)
-    slots = block.fill(arguments, group)
-    for call, frees in block.calls or ():
-        columns = [*map(slots.__getitem__, call.inputs)]
-        results = _call(call, columns, group, tally, clock, deadline, name)
-        for slot, column in zip(call.outputs, results, strict=True):
-            slots[slot] = column
-        for slot in frees:
-            slots[slot] = FREED
-    return [*map(slots.__getitem__, block.results)]
-
-
-def _call(
-    call: Call,
-    columns: list[Rows],
-    group: Group,
-    tally: Tally,
-    clock: Callable[[], float],
-    deadline: float | None,
-    name: str,
-) -> list[Rows]:
-    stage = call.stage
-    if deadline is not None and clock() >= deadline:
-        raise late(name, Work(stage, columns, group, call.place))
+    cells, count = tally.stages, group.count
+    call, columns = block.only, arguments
     try:
-        return stage.run(columns, group.count, tally.stages[stage.index])
+        if call is not None:
+            if deadline is not None and clock() >= deadline:
+                raise late(name, Work(call.stage, columns, group, call.place))
+            return call.stage.run(columns, count, cells[call.stage.index])
+        slots = block.fill(arguments, group)
+        for call, frees in block.calls or ():
+            stage, columns = call.stage, [*map(slots.__getitem__, call.inputs)]
+            if deadline is not None and clock() >= deadline:
+                raise late(name, Work(stage, columns, group, call.place))
+            results = stage.run(columns, count, cells[stage.index])
+            for slot, column in zip(call.outputs, results, strict=True):
+                slots[slot] = column
+            for slot in frees:
+                slots[slot] = FREED
+        return [*map(slots.__getitem__, block.results)]
     except Exception as error:
-        fault = blame(error, Work(stage, columns, group, call.place), name)
+        if call is None:
+            raise
+        fault = blame(error, Work(call.stage, columns, group, call.place), name)
         try:
             raise fault from fault.__cause__
         finally:

@@ -76,7 +76,7 @@ class PythonStage:
 
     def run(self, columns: Sequence[Rows], count: int, cell: StageCell) -> list[Rows]:
         if count == 1 and self._simple is not None:
-            return self._run_one(*self._simple, columns[0].item(0), cell)
+            return self._run_one(columns[0].item(0), cell)
         if not self._segment.batched:
             return timed_run(self, columns, count, cell)
         limit, parts = self._limit or count, self.split(columns, count)
@@ -92,17 +92,11 @@ class PythonStage:
             # rows that failed together run once more on their own, to find the one to blame
             return run_parts(self, parts, count, 1, cell)
 
-    def _run_one(
-        self,
-        take: Callable[[Value], Item],
-        name: str,
-        kind: Type,
-        convert: Convert,
-        item: Value,
-        cell: StageCell,
-    ) -> list[Rows]:
+    def _run_one(self, item: Value, cell: StageCell) -> list[Rows]:
         """Do as `execute` does for one row of a function of one parameter and one result: such a
         function often takes less time than what is around it."""
+        assert self._simple is not None
+        take, name, kind, convert = self._simple
         start = perf_counter()
         try:
             given = take(item)
