@@ -73,9 +73,13 @@ class Pending(Future[Result], Generic[Result]):
     def _make_condition(self) -> Condition | str:
         """Return a condition for who asks for one: he waits, or looks whether it is done."""
         made = self._claim(Condition())
+        self._hurry()
+        return made
+
+    def _hurry(self) -> None:
+        """Say that somebody waits, or is to be told, who does not run the request."""
         if self.task is not None:
             self._server.hurry()
-        return made
 
     def _claim(self, made: Condition | str) -> Condition | str:
         """Return what whoever came first has put here: a condition to be told, or that the answer
@@ -113,8 +117,8 @@ class Pending(Future[Result], Generic[Result]):
             super().add_done_callback(fn)
         elif self._state != _PENDING:
             self._tell_first()
-        elif self.task is not None:
-            self._server.hurry()
+        else:
+            self._hurry()
 
     def _invoke_callbacks(self) -> None:
         self._tell_first()
