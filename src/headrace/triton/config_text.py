@@ -89,7 +89,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPE = re.compile(
-    r"""\\(?:[abfnrtv\\'"\n]|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(?P<bad>.))""",
+    r"""\\(?:(?P<beyond>[4-7][0-7]{2})|[abfnrtv\\'"\n]|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(?P<bad>.))""",
     re.DOTALL,
 )
 _CLOSING = {"{": "}", "<": ">"}
@@ -214,10 +214,11 @@ class _Reader:
 
     def _check_escapes(self, token: _Token) -> None:
         for escape in _ESCAPE.finditer(token.text):
-            if escape["bad"] is not None:
+            if escape["bad"] or escape["beyond"]:
                 start = token.place.start + escape.start()
-                place = Span(self._source, start, start + 2)
-                help = "a backslash is written as two"
+                place = Span(self._source, start, start + (2 if escape["bad"] else 4))
+                byte = "a byte is at most `\\377`"
+                help = "a backslash is written as two" if escape["bad"] else byte
                 raise _Mistake(
                     Diagnostic(_SYNTAX, f"`{place.text}` is no escape", Label(place), help=help)
                 )
@@ -274,11 +275,14 @@ def key_of(value: Value) -> str | None:
 
 
 def string(value: Scalar) -> str:
-    """Return what a text in quotes says; of anything else, what is written."""
+    """Return what a text in quotes says; of what says nothing, what is written."""
     parts = _QUOTED.findall(value.text) if value.text[:1] in ("'", '"') else []
     if not parts:
         return value.text
-    content = b"".join(text_encoding.CUnescape(part[1:-1]) for part in parts)
+    try:
+        content = b"".join(text_encoding.CUnescape(part[1:-1]) for part in parts)
+    except ValueError:  # an escape beyond a byte, of which protobuf tells
+        return value.text
     return content.decode("utf-8", "replace")
 
 
