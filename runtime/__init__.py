@@ -11,8 +11,8 @@ others, or a model file of Triton's (`triton_python`; `triton_ragged` of rows in
 may ask what is `nested` (`nested_models`, `own_models`) and keeps `custom_metrics`, ready after its
 `warmup`; what is answered any number of times are `answers`; `transfer` copies to `devices`; what
 is built at loading is kept in `shared_files`, what this machine lacks is a `load_error`. `prepared`
-readies a pipeline: `accept` and `convert` its border, `bind` its blocks, `prune` them for callers
-who want some results only.
+readies a pipeline: `accept`, `convert` and `present` its border, `bind` its blocks, `prune` them
+for callers who want some results only.
 
 Running. `request` is what comes and goes; `flow` walks a plan over groups of rows and yields work,
 with `control` for branches and walks, `together` for blocks that run at once, `spread` for lanes,

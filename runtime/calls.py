@@ -12,7 +12,8 @@ from .flow import ONE
 from .inline import Inline, answer_in_turn, call_all, emit_in_turn
 from .inside import Inside
 from .metrics import Metrics
-from .prepared import Prepared, nothing, present
+from .prepared import Prepared
+from .present import nothing, present
 from .request import EngineClosed, Fault, InSequence, Request
 from .room import Room
 from .rows import Rows, Value, size_of

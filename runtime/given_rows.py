@@ -11,7 +11,6 @@ from ..compiler.plan import ModelSegment, Plan
 from ..dsl.types import OptionalType, TensorType
 from ..stdlib.dtypes import to_numpy
 from ..stdlib.op import Array
-from .accept import Presenter
 from .context import Context
 from .flow import Flow
 from .in_sequence import first_of, initial_states, walk_in_sequence
@@ -19,6 +18,7 @@ from .inline import Inline
 from .load import Stages
 from .metrics import StageCell, Tally
 from .prepared import Prepared
+from .present import Presenter
 from .rows import Rows, as_array
 from .stage import Stage
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias
 
 from ..stdlib.op import Item
-from .accept import Presenter
 from .blame import blame, late, over_limit
 from .context import Context
 from .flow import FREED, Asked, Block, Emission, Flow, Fork, Group, Work
 from .metrics import Tally
-from .prepared import Prepared, present
+from .prepared import Prepared
+from .present import Presenter, present
 from .request import Fault, InSequence
 from .rows import Rows
 from .streams import gathered

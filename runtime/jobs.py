@@ -9,7 +9,7 @@ from .batcher import Batch, Slice
 from .blame import blame, late, over_limit, own_fault
 from .flow import Fallback, Fork, Work
 from .metrics import StageCell, Tally
-from .prepared import present, present_rows
+from .present import present, present_rows
 from .request import Fault
 from .rows import Rows, merge
 from .stage import Awaiting, Part, RowsFailed, Stage, StageError

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple, cast
 from ..compiler.plan import Block as PlannedBlock
 from ..compiler.plan import PipelinePlan, TryStep
 from ..compiler.plan_walk import segments_of, steps_of
-from ..stdlib.op import Item
-from .accept import Acceptor, Presenter, require_results
+from .accept import Acceptor, require_results
 from .bind import bind_block
 from .cache import Cache, CacheUse
 from .chain_stage import ChainStage
@@ -18,6 +17,7 @@ from .flow import ONE, Block, Flow, Group
 from .in_sequence import first_of, initial_states, walk_in_sequence
 from .metrics import Snapshot
 from .op_stage import OpStage
+from .present import Presenter
 from .prune import prune
 from .queue_policy import level_of
 from .request import Fault, InSequence, Request, RequestError
@@ -313,28 +313,3 @@ def running_mean(mean: float | None, seconds: float) -> float:
     if mean is None:
         return seconds
     return mean + (seconds - mean if seconds < 2 * mean else mean) * 0.2
-
-
-def present(presenters: Sequence[Presenter], columns: Sequence[Rows]) -> dict[str, Item]:
-    """Return the results by name."""
-    items: dict[str, Item] = {}
-    for presenter, column in zip(presenters, columns, strict=True):
-        items[presenter.name] = presenter.present(column)
-    return items
-
-
-def present_rows(
-    presenters: Sequence[Presenter], columns: Sequence[Rows], start: int, stop: int
-) -> dict[str, Item]:
-    """Return the results by name of a request whose rows stand there among those of others."""
-    if stop - start != 1:
-        return present(presenters, [column.part(start, stop) for column in columns])
-    items: dict[str, Item] = {}
-    for presenter, column in zip(presenters, columns, strict=True):
-        items[presenter.name] = presenter.present_row(column, start)
-    return items
-
-
-def nothing(presenters: Sequence[Presenter]) -> dict[str, Item]:
-    """Return the results of a request of no rows."""
-    return {presenter.name: presenter.empty() for presenter in presenters}

@@ -11,7 +11,8 @@ from .crew import Crew
 from .inside import Inside
 from .metrics import Metrics, Tally
 from .pending import Pending
-from .prepared import Prepared, nothing
+from .prepared import Prepared
+from .present import nothing
 from .request import EngineClosed, Fault, InSequence, Request, RequestError
 from .rounds import Rounds
 from .strands import opens

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from ..stdlib.op import Item
-from .accept import Presenter
 from .context import Context
 from .flow import Flow, Work
 from .forecast import START
 from .metrics import PipelineCell
 from .prepared import Prepared
+from .present import Presenter
 from .queue_policy import level_of
 from .request import Fault
 from .rows import Rows, scatter

@@ -15,7 +15,8 @@ import numpy as np
 from ...compiler.plan import Parameter, PipelinePlan, Plan
 from ...dsl.types import ANY_DIM, DType, Field, TensorType
 from ...stdlib.op import Item
-from ..accept import Acceptor, Presenter
+from ..accept import Acceptor
+from ..present import Presenter
 from ..request import Code, Fault, RequestError
 from ..rows import Rows, Value
 from .datatypes import DATATYPES

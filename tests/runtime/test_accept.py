@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.dsl.types import Dim, DimArith, DimVar, DType, Field, ListType, TensorType
-from headrace.runtime.accept import Acceptor, Presenter, show_signature
+from headrace.runtime.accept import Acceptor, show_signature
 from headrace.runtime.convert import Mismatch, converter
 from headrace.runtime.devices.sim import SimConfig, SimDevice
+from headrace.runtime.present import Presenter
 from headrace.runtime.request import Code, Fault, RequestError
 from headrace.runtime.rows import Rows
 from tests.runtime.plans import PlanMaker, block, fields, kind

@@ -13,7 +13,8 @@ from headrace.runtime.devices.sim import SimConfig, SimDevice
 from headrace.runtime.inline import Inline
 from headrace.runtime.load import LoadConfig, Stages
 from headrace.runtime.metrics import StageCell, Tally
-from headrace.runtime.prepared import Prepared, present
+from headrace.runtime.prepared import Prepared
+from headrace.runtime.present import present
 from headrace.runtime.request import InSequence
 from headrace.runtime.rows import Rows, Value
 from headrace.runtime.stage import Part, Stage
