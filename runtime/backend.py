@@ -7,6 +7,7 @@ source) a backend asks `Loading` for by a key, and whatever it opens is handed t
 closed, so that no backend keeps anything between plans. What opens models is `model_backend.py`.
 """
 
+import threading
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -144,9 +145,13 @@ class Loading:
                 opened.rehearses = False
 
     def stop(self) -> None:
-        """Close what serves from outside, whatever it is at."""
-        for opened, _ in self._outside:
-            opened.close()
+        """Close what serves from outside, whatever it is at: side by side, for what one has been
+        asked may wait for what it asks of another."""
+        closing = [threading.Thread(target=opened.close) for opened, _ in self._outside]
+        for one in closing:
+            one.start()
+        for one in closing:
+            one.join()
 
     def close(self) -> None:
         self._shared.clear()
