@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
-from socket import socket
 from types import TracebackType
 
 from .access import Access, check_exposure
@@ -23,7 +22,7 @@ from .repository.repository import Repository
 from .server_config import ServerConfig
 from .service import Service
 from .siblings import Siblings
-from .signals import until_told_to_stop
+from .signals import Told
 
 
 class Server:
@@ -52,14 +51,14 @@ class Server:
     ) -> None:
         self.stop()
 
-    def wait(self, other: socket | None = None) -> None:
-        """Return when SIGTERM or SIGINT comes, or something from the `other`. For the
-        main thread; `stop` then drains.
+    def wait(self) -> None:
+        """Return when SIGTERM or SIGINT comes. For the main thread; `stop` then drains.
 
         The handlers that were there before are back then: where they are those of the system, a
         second signal ends the process at once.
         """
-        until_told_to_stop(other)
+        with Told() as told:
+            told.wait()
 
     def stop(self) -> bool:
         """Withdraw readiness, let what is in flight end, close the ports.

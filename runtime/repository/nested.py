@@ -33,8 +33,11 @@ class Holds(Protocol):
     def unload(self, app: str) -> "Future[None]": ...
 
 
-def nested_models(repository: Holds, clock: Callable[[], float]) -> NestedModels:
-    """Return what answers nested requests with what a repository serves at the moment."""
+def nested_models(
+    repository: Holds, clock: Callable[[], float], *, alone: bool = True
+) -> NestedModels:
+    """Return what answers nested requests with what a repository serves at the moment. One that is
+    not `alone` is served by other processes too, and stays as it is."""
 
     def find(name: str, version: str, request: Request | None = None) -> Served:
         route = repository.routes.get(name)
@@ -45,7 +48,8 @@ def nested_models(repository: Holds, clock: Callable[[], float]) -> NestedModels
             raise unknown_model(name, version)
         return found
 
-    return NestedModels(find, CustomMetrics(), clock, _Control(repository))
+    control = _Control(repository) if alone else None
+    return NestedModels(find, CustomMetrics(), clock, control)
 
 
 class _Control:

@@ -73,7 +73,7 @@ class Repository:
         self.configure, self.takes_files, self._strict = configure, takes_files, strict
         self._takes_code = takes_code
         config = config or EngineConfig()
-        self.nested = nested_models(self, config.clock)
+        self.nested = nested_models(self, config.clock, alone=config.processes == 1)
         self._units = Units() if one_stock else None
         self._config = replace(config, nested=self.nested, units=self._units)
         self._policies, self._find = policies, find

@@ -30,7 +30,7 @@ def put(path: Path, amount: float) -> None:
 
 
 class Running:
-    """The command in a process of its own; `http` is its address, `said` what it prints."""
+    """The command in a process of its own; `http` and `grpc` are where, `said` what it prints."""
 
     def __init__(self, *words: str) -> None:
         ports = [word for name in ("http", "grpc", "metrics") for word in (f"--{name}-port", "0")]
@@ -48,6 +48,7 @@ class Running:
         for reader in self._readers:
             reader.start()
         self.http = self.hears("http").split()[1].partition("/v2")[0]
+        self.grpc = self.hears("grpc").split()[1].removeprefix("grpc://")
         self.metrics = self.hears("metrics").split()[1]
 
     def hears(self, start: str) -> str:

@@ -49,6 +49,11 @@ class Children:
                     return self._failed
         return None
 
+    @property
+    def serve(self) -> bool:
+        """Whether all have come to serve."""
+        return len(self._up) == self._count
+
     def stop(self, grace: float) -> bool:
         """Let all end what they have begun; False where one did not, or ended otherwise."""
         with self._changed:

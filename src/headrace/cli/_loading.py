@@ -2,10 +2,11 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import _files, _serving, _triton
+from . import _files, _kept, _serving, _triton
 from .command import RunFailure, UsageError
 from .console import Console
 
@@ -62,6 +63,8 @@ def repository_of(
 
 def finder(arguments: Namespace, console: Console) -> "Callable[[], Apps]":
     """Return what looks which apps there are, and how each is read."""
+    if arguments.place is not None:
+        return partial(_kept.kept, arguments.place.apps)
     if arguments.model_repository:
         return _triton.finder(arguments, console)
     find = _serving.finder(arguments.targets)
@@ -91,14 +94,18 @@ def load(keeper: "Keeper", named: frozenset[str], console: Console, arguments: N
         keeper.renew(tell, progress)
     if not arguments.model_repository or arguments.exit_on_error:
         refuse(failures, console)
+    show(failures, console)
+
+
+def show(failures: "Sequence[LoadFailed]", console: Console) -> None:
+    """Tell what has kept each from being loaded."""
     for failure in failures:
         _serving.show(failure.cause, console)
 
 
 def refuse(failures: "Sequence[LoadFailed]", console: Console) -> None:
     """Raise what has kept the last from being loaded, once that of the others is told."""
-    for failure in failures[:-1]:
-        _serving.show(failure.cause, console)
+    show(failures[:-1], console)
     if failures:
         _refuse(failures[-1])
 

@@ -1,13 +1,14 @@
-"""`headrace run --processes N`: a parent that starts as many servers of one plan, and keeps them.
+"""`headrace run --processes N`: a parent that starts as many servers of one kind, and keeps them.
 
-the plan is compiled once and kept ─▶ the ports are held ─▶ the first child serves ─▶ the others do
+apps are read once and kept ─▶ the ports are held ─▶ the first child serves ─▶ the others do
 a child that ends is started anew ─▶ told to stop, all are ─▶ all have drained
 
-The first is alone until it serves: what is wrong with a plan is told once, and what is built at
-loading is built once. Each child loads the plans that the parent has compiled, so that none serves
-another program because a source has changed since. A child has a session of its own: Ctrl-C is the
-parent's alone. The two have a socket: the child writes on it what it serves when it does, and takes
-its end, or a word, for the signal to stop; so children end with a parent that was killed.
+The first is alone until it serves: what is wrong with an app is told once, and what is built at
+loading is built once. Each child loads what the parent has read, so that none serves another
+program because a source, or a model of a repository, has changed since. A child has a session of
+its own: Ctrl-C is the parent's alone. The two have a socket: the child writes on it what it serves
+when it does, and takes its end, or a word, for the signal to stop; so children end with a parent
+that was killed.
 """
 
 import os
@@ -15,30 +16,28 @@ import signal
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from socket import MSG_DONTWAIT, socket
-from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from . import _loading, _serving
+from . import _apart, _kept, _loading, _serving
+from ._apart import Refusal
 from ._children import Children
-from .command import Exit, RunFailure, UsageError
+from ._scratch import scratch
+from .command import Exit, RunFailure
 from .console import Console
 
 if TYPE_CHECKING:
-    from ..compiler.plan import Plan
-    from ..runtime.access import Policy
     from ..runtime.engine import EngineConfig
     from ..runtime.server_config import ServerConfig
 
 DRAINING: Final = "draining: what is in flight ends, nothing new is taken"
-_ONE: Final = "leave `--processes` out"
-_PLANS: Final = "plans"
+_APPS: Final = "apps"
 _ELSEWHERE: Final = "the environment variable TMPDIR names another folder"
 _LONGEST: Final = 107 - len("/255.socket")
 """Bytes in the path of a folder with sockets: Linux has 107 for that of each."""
@@ -46,63 +45,28 @@ _LONGEST: Final = 107 - len("/255.socket")
 _PORTS: Final = ("http_port", "grpc_port", "metrics_port")
 
 
-def check(arguments: Namespace, policy: "Policy") -> None:
-    """Raise UsageError for what cannot be right with several processes.
-
-    What changes a server would change the one process that is asked, and none that is started anew.
-    """
-    if arguments.processes == 1:
-        return
-    from ..runtime.access import OPEN, Access
-
-    changing = [access for access in Access if access not in OPEN and policy.serves(access)]
-    allowed = " and ".join(access.value for access in changing)
-    refused = (
-        (sys.platform != "linux", "wants Linux, which spreads connections over processes", _ONE),
-        (
-            arguments.model_repository,
-            "does not go with --model-repository: its models say how many instances there are",
-            f"{_ONE}, and let `instance_group` have more",
-        ),
-        (
-            arguments.watch or arguments.control == "poll",
-            "does not go with --watch: processes would change at different times",
-            f"{_ONE}, or start the server anew after a change",
-        ),
-        (
-            changing,
-            f"does not go with callers who may ask for {allowed}: that would change one process",
-            f"{_ONE}, or --control, --allow and tokens for {allowed}",
-        ),
-        (
-            arguments.trace_file,
-            "does not go with --trace-file: a file has one writer",
-            "send traces to a collector, with `--otel URL`",
-        ),
-        (
-            arguments.grpc_carrier == "pygrpc-native",
-            "does not go with --grpc-carrier pygrpc-native, which works outside of the "
-            "interpreter's lock",
-            f"{_ONE}, or --grpc-carrier",
-        ),
-    )
-    for applies, why, cure in refused:
-        if applies:
-            raise UsageError(f"--processes {why}", cure)
-
-
 def serve(
-    arguments: Namespace, config: "ServerConfig", settings: "EngineConfig", console: Console
+    arguments: Namespace,
+    config: "ServerConfig",
+    settings: "EngineConfig",
+    refused: Sequence[Refusal],
+    console: Console,
 ) -> Exit:
-    """Serve until a signal comes, from processes that are started here."""
-    from ..runtime.signals import ENDING, until_told_to_stop
+    """Serve until a signal comes, from processes that are started here. What is `refused` already
+    is told with what else is wrong."""
+    from ..runtime.signals import ENDING, Told
 
     start = time.perf_counter()
+    children: Children | None = None
+
+    def heard(number: int, _: FrameType | None) -> None:
+        if children is None or not children.serve:
+            _leave(number)
+
     with ExitStack() as opened:
-        for number in ENDING:
-            opened.callback(signal.signal, number, signal.signal(number, _leave))
+        told = opened.enter_context(Told(heard))
         folder = _folder(opened)
-        _keep_plans(arguments, settings, folder / _PLANS, console)
+        _keep(arguments, settings, folder / _APPS, refused, console)
         place = _held(config, opened, folder, arguments.processes)
         program = _program(place, arguments.words)
         children = Children(arguments.processes, program, console.say)
@@ -110,11 +74,8 @@ def serve(
         failed = children.start()
         if failed is not None:
             return _failed(*failed)
-        seconds = time.perf_counter() - start
-        many = f"{' '.join(arguments.targets)} ready in {seconds:.1f} s"
-        console.print(f"{many}, in {arguments.processes} processes\n{children.told}")
-        console.flush()
-        until_told_to_stop()
+        _tell(arguments, time.perf_counter() - start, children.told, console)
+        told.wait()
 
         def end(number: int, _: FrameType | None) -> None:
             """End at once: a signal has come again."""
@@ -134,7 +95,26 @@ def serve(
     return Exit.GOOD
 
 
-def _leave(number: int, _: FrameType | None) -> None:
+def _tell(arguments: Namespace, seconds: float, told: str, console: Console) -> None:
+    """Print what is served, and how."""
+    many = f"{' '.join(arguments.targets)} ready in {seconds:.1f} s, in {arguments.processes}"
+    each = ", each with all instances of its models" if arguments.model_repository else ""
+    console.print(f"{many} processes{each}\n{told}")
+    console.flush()
+
+
+def _folder(opened: ExitStack) -> Path:
+    """Make the folder that the processes share, and nobody else opens; raises RunFailure."""
+    try:
+        folder = opened.enter_context(scratch())
+    except OSError as error:
+        raise _not_written(error) from error
+    if len(os.fsencode(folder)) > _LONGEST:
+        raise RunFailure(f"no socket can be in `{folder}`, whose path is too long", _ELSEWHERE)
+    return folder
+
+
+def _leave(number: int) -> NoReturn:
     """End before all serve: what was begun is undone, which another signal does not keep."""
     from ..runtime.signals import ENDING, ignore
 
@@ -143,70 +123,49 @@ def _leave(number: int, _: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def _folder(opened: ExitStack) -> Path:
-    """Make the folder that the processes share, and nobody else opens; raises RunFailure."""
-    import fcntl
-
-    try:
-        made = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise _not_written(error) from error
-    folder = Path(opened.enter_context(made))
-    if len(os.fsencode(folder)) > _LONGEST:
-        raise RunFailure(f"no socket can be in `{folder}`, whose path is too long", _ELSEWHERE)
-    descriptor = os.open(folder, os.O_RDONLY)
-    opened.callback(os.close, descriptor)
-    fcntl.flock(descriptor, fcntl.LOCK_SH)  # so that what clears old files away leaves it alone
-    return folder
-
-
 def _not_written(error: OSError) -> RunFailure:
     return RunFailure(
         f"what the processes share cannot be written: {error.strerror or error}", _ELSEWHERE
     )
 
 
-def _keep_plans(
-    arguments: Namespace, settings: "EngineConfig", folder: Path, console: Console
+def _keep(
+    arguments: Namespace,
+    settings: "EngineConfig",
+    folder: Path,
+    refused: Sequence[Refusal],
+    console: Console,
 ) -> None:
-    """Compile what is going to be served, and write it where each process loads it."""
-    from ..compiler.plan_file import write
+    """Read what is going to be served, and write it where each process loads it; raises what keeps
+    any of it from being served."""
     from ..runtime.repository.state import LoadFailed
 
     find = _loading.finder(arguments, console)
     found, named = find(), _serving.named(arguments.targets)
     repository, _ = _loading.repository_of(arguments, settings, find)
     failures: list[LoadFailed] = []
+    refused = [*refused]
     for app, versions in sorted(found.items()):
         for number in sorted(repository.chosen(app, versions.keys())):
             try:
-                plan = versions[number].read()
+                plan, described = versions[number].read(), versions[number].describe()
             except Exception as error:
                 if app in named or not _serving.is_part(error):
                     failures.append(LoadFailed(app, number, error, stays=False))
                 continue
-            _refuse_states(plan)
-            path = folder / app / str(number) / "model.plan"
+            refused += _apart.of_plan(plan, resources=bool(arguments.model_repository))
             try:
-                path.parent.mkdir(parents=True)
-                write(plan, path)
+                _kept.keep(folder, app, number, plan, described)
             except OSError as error:
                 raise _not_written(error) from error
     repository.close()
+    if refused:
+        _loading.show(failures, console)
+        _apart.refuse(refused, console)
     _loading.refuse(failures, console)
     if not folder.exists():
         raise _serving.nothing_in(arguments.targets)
     _serving.check_parts(found, arguments)
-
-
-def _refuse_states(plan: "Plan") -> None:
-    for pipeline in plan.pipelines:
-        if pipeline.idle is not None:
-            raise UsageError(
-                f"--processes does not go with `{pipeline.name}`, which keeps states between the "
-                "requests of a sequence: each of them may come to another process",
-                f"{_ONE}, or serve this pipeline by a server of its own",
-            )
 
 
 def _held(config: "ServerConfig", opened: ExitStack, folder: Path, count: int) -> "Place":
@@ -267,9 +226,15 @@ class Place:
     ports: tuple[int | None, int | None, int | None]
     descriptor: int = -1
 
-    def adopt(self, arguments: Namespace) -> None:
-        """Let the plans be served that the parent has compiled."""
-        arguments.targets, arguments.schedule = [str(Path(self.folder) / _PLANS)], None
+    @property
+    def apps(self) -> Path:
+        """Where the apps are that the parent has read."""
+        return Path(self.folder) / _APPS
+
+    @property
+    def own(self) -> Path:
+        """Where this process has files of its own."""
+        return Path(self.folder) / f"{self.number}.files"
 
     def adopted(self, config: "ServerConfig") -> "ServerConfig":
         """Return a configuration with this place in it."""

@@ -156,11 +156,17 @@ def adopt(arguments: Namespace, console: Console) -> None:
     if arguments.targets:
         raise UsageError("--model-repository is in the place of FILE: give one of them")
     for one in arguments.model_repository:
+        if Path(one).exists() and not Path(one).is_dir():
+            raise UsageError(
+                f"`{one}` is a file, and --model-repository is a folder of models",
+                f"`headrace run {one}` serves a plan or a source",
+            )
         if not Path(one).is_dir():
             raise UsageError(f"there is no folder `{one}`")
     if arguments.versions or arguments.canary or arguments.shadow:
         raise UsageError("which versions are served is said by `version_policy` in a config.pbtxt")
-    for option in [*getattr(arguments, "ignored", []), *_unheeded(arguments)]:
+    ignored = [*getattr(arguments, "ignored", []), *_unheeded(arguments)]
+    for option in ignored if arguments.place is None else ():  # one of several is told with all
         console.say(f"{option} has no effect here")
     arguments.targets = list(arguments.model_repository)
     arguments.control = arguments.model_control_mode or arguments.control

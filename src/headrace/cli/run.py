@@ -5,15 +5,19 @@ import signal
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import ExitStack
+from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from . import (
+    _apart,
     _engines,
     _limits,
     _loading,
     _observing,
     _permissions,
     _processes,
+    _scratch,
     _serving,
     _triton,
 )
@@ -93,7 +97,8 @@ def _arguments(parser: ArgumentParser) -> None:
         type=_processes_of,
         default=1,
         metavar="N",
-        help="serve from so many processes on the same ports, which share the cores; default: 1",
+        help="serve from so many processes on the same ports, which share the cores, each with "
+        "models and instances of its own; default: 1",
     )
     parser.set_defaults(place=None, parent=None)
     parser.add_argument(
@@ -117,27 +122,29 @@ def _run(arguments: Namespace, console: Console) -> Exit:
     _triton.adopt(arguments, console)
     _check(arguments)
     place: _processes.Place | None = arguments.place
-    if place is not None:
-        place.adopt(arguments)
     explicit, watch = arguments.control == "explicit", _watches(arguments)
     find = _loading.finder(arguments, console)
     from ..runtime.repository.heap import bound_heaps
     from ..runtime.repository.state import State
     from ..runtime.server import serve
+    from ..runtime.signals import Told
 
     config, settings = _config(arguments), _settings(arguments)
-    _processes.check(arguments, config.policy)
+    refused = _apart.of_words(arguments, config.policy) if arguments.processes > 1 else []
     if arguments.print_config:
+        if refused:
+            _apart.refuse(refused, console)
         console.print(_limits.as_json(config, settings, arguments))
         return Exit.GOOD
     if place is not None:
         config = place.adopted(config)
     elif arguments.processes > 1:
-        return _processes.serve(arguments, config, settings, console)
+        return _processes.serve(arguments, config, settings, refused, console)
     _raise_open_files()
     bound_heaps()
     start = time.perf_counter()
     with ExitStack() as opened:
+        folder = opened.enter_context(_scratch.own(None if place is None else place.own))
         opened.enter_context(_observing.log(arguments))
         observer = _observing.observer(arguments)
         if observer is not None:
@@ -153,6 +160,7 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             _permissions.check_labels(config, repository)
         for name in find() if "*" in arguments.load else arguments.load:
             _loading.load_named(repository, name)
+        told = opened.enter_context(Told())  # before anybody is told that it serves
         try:
             server = serve(repository, config, observer)
         except OSError as error:
@@ -169,18 +177,18 @@ def _run(arguments: Namespace, console: Console) -> Exit:
             _tell(repository, config, server.addresses, console)
             if explicit and not repository.routes:
                 console.print("nothing is loaded until a caller asks: `--load NAME` loads at once")
-            server.wait(_processes.serving(arguments, console))
+            told.wait(_processes.serving(arguments, console))
+            told.close()
             if place is None:
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
                 console.say(_processes.DRAINING)
             ended = server.stop()
-        if not ended and place is not None:
-            os._exit(Exit.FAILED)  # as below; the parent tells of it
         if not ended:
-            _end(f"some requests took longer than {arguments.grace:g} s", Exit.FAILED, console)
+            why = f"stopped: some requests took longer than {arguments.grace:g} s"
+            _end(None if place is not None else why, Exit.FAILED, folder, console)
         if any(entry.state is State.LOADING for entry in repository.index()):
-            _end("a load that was under way is given up", Exit.GOOD, console)
+            _end("stopped: a load that was under way is given up", Exit.GOOD, folder, console)
     if place is None:
         console.say("stopped")
     return Exit.GOOD
@@ -207,9 +215,12 @@ def _watches(arguments: Namespace) -> bool:
     return arguments.watch or arguments.control == "poll"
 
 
-def _end(why: str, status: Exit, console: Console) -> NoReturn:
-    """End at once: what still runs cannot be waited for."""
-    console.say(f"stopped: {why}")
+def _end(why: str | None, status: Exit, folder: Path | None, console: Console) -> NoReturn:
+    """End at once: what still runs cannot be waited for. Of one of several the parent tells."""
+    if why is not None:
+        console.say(why)
+    if folder is not None:
+        rmtree(folder, ignore_errors=True)
     os._exit(status)
 
 
