@@ -7,11 +7,11 @@
 
 Ours is `headrace run` with its default flags, with `--processes 2`, and for gRPC with the native
 carrier too; and, for who moves nothing over, Triton's own repository served by `headrace run
---model-repository`, with its Python models in processes of their own, in the server's own, and with
-the native carrier. Triton is that of nvidia-pytriton, which has the Python backend alone: there a
-Python model runs ONNX models, which takes the requests that meet as one batch. Its models batch as
-they come; its BLS model has four instances, for it only waits. Both have the same arithmetic, and
-answer the same before they are timed, in turns.
+--model-repository`, with its Python models in processes of their own, from two processes of the
+server, in the server's own, and with the native carrier. Triton is that of nvidia-pytriton, which
+has the Python backend alone: there a Python model runs ONNX models, which takes the requests that
+meet as one batch. Its models batch as they come; its BLS model has four instances, for it only
+waits. Both have the same arithmetic, and answer the same before they are timed, in turns.
 
 Fails where pipelines of ours have less than twice the requests a second, or alone a longer median.
 Over HTTP two processes are held to that, for a tritonserver takes all cores too; over gRPC the
@@ -225,6 +225,7 @@ def asked(folder: Path) -> list[Asked]:
 
 REPOSITORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "repository": (),
+    "repository, 2 processes": ("--processes", "2"),
     "repository, in process": ("--backend-config", "python,in-process=true"),
     "repository, native": ("--grpc-carrier", "pygrpc-native"),
 }
