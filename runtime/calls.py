@@ -6,6 +6,7 @@ from typing import NoReturn, cast
 
 from ..stdlib.op import Item
 from .admission import FULL
+from .awaiting import leave_loop, return_to
 from .blame import overloaded, own_fault, too_large
 from .context import Context
 from .flow import ONE
@@ -50,6 +51,7 @@ class Calls:
         start = perf_counter()
         tally.inside += 1  # before it looks whether the engine is closed, so that `drain` sees it
         told, ended, held = None, False, 0
+        loop = leave_loop()
         try:
             if self._inside.closed and not self._inside.is_amid(tally.inside - 1):
                 raise EngineClosed
@@ -98,6 +100,7 @@ class Calls:
             ended = True
             return answer if told is None else told.remarked(answer)
         finally:
+            return_to(loop)
             if held:
                 self._room.give(held)
             if told is not None:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from ..stdlib.op import Item
+from .awaiting import leave_loop, return_to
 from .calls import Calls
 from .crew import Crew
 from .inside import Inside
@@ -139,9 +140,11 @@ class Submissions:
             return
         tally = self._metrics.tally()
         tally.inside += 1
+        loop = leave_loop()
         try:
             workers.lend(task, tally)
         finally:
+            return_to(loop)
             self._inside.leave(tally)
 
     def hurry(self) -> None:

@@ -1,5 +1,6 @@
 """Engines that are drained and closed, what they keep, and pipelines that are cheap."""
 
+import asyncio
 import gc
 import threading
 import time
@@ -78,6 +79,27 @@ def test_a_cheap_pipeline_runs_in_the_thread_that_submits_it() -> None:
         engine.call(asking(1.0))
     assert engine.cheap("p")
     assert engine.submit(asking(1.0)).result(0).outputs["y"] == threading.current_thread().name
+    engine.close()
+
+
+def test_a_function_runs_an_event_loop_wherever_it_is_called() -> None:
+    maker = PlanMaker()
+    more = (
+        "import asyncio\n\nasync def more(x):\n    return x + 1\n\n"
+        "def run(x):\n    return asyncio.run(more(x))\n"
+    )
+    stage = maker.python("run", more, fields(x="f32"), fields(y="f32"))
+    maker.pipeline("p", fields(x="f32"), fields(y="f32"), block([0], [call(stage, [0], [1])], [1]))
+    engine = opened(maker)
+
+    async def ask() -> list[object]:
+        here = asyncio.get_running_loop()
+        lent = engine.submit(asking(1.0)).result(10).outputs["y"]
+        called = engine.call(asking(1.0)).outputs["y"]
+        assert asyncio.get_running_loop() is here
+        return [lent, called]
+
+    assert asyncio.run(ask()) == [2.0, 2.0]
     engine.close()
 
 
