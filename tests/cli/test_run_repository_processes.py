@@ -106,7 +106,7 @@ SEQUENCE = "sequence_batching { max_sequence_idle_microseconds: 1000000 }"
 LIMITED = 'instance_group { rate_limiter { resources { name: "R" count: 1 } } }'
 
 
-OURS = "headrace-*"
+OURS = "headrace*"
 """Folders that a server leaves behind, if it does."""
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
-_PREFIX: Final = "headrace-run-"
+_PREFIX: Final = "headrace."
+"""Short, as sockets lie there; and no name of a folder that anything else of ours makes."""
 
 
 @contextmanager
