@@ -66,18 +66,30 @@ class Served:
     def __init__(self, plan: Plan, gate: Path) -> None:
         self.clock, self.gate, self.rounds = Clock(), gate, Rounds(Clock())
         (self.name,) = (one.name for one in plan.pipelines)
-        config = EngineConfig(workers=3, clock=self.clock)
+        config = EngineConfig(workers=1, clock=self.clock)
         self.engine = Engine(plan, config, counted=(self.name,))
         self.rounds.attend()
         self.before: dict[str, tuple[int, int]] = {}
 
     def ask(self, *requests: list[float], **more: object) -> list[Future[Response]]:
-        """Ask for requests of so many rows each, which meet."""
-        asked = [
-            self.engine.submit(request(rows, self.name, **more), rounds=self.rounds)
-            for rows in requests
-        ]
+        """Ask for requests of so many rows each."""
+        return self.submit(*(request(rows, self.name, **more) for rows in requests))
+
+    def submit(self, *requests: Request) -> list[Future[Response]]:
+        asked = [self.engine.submit(one, rounds=self.rounds) for one in requests]
         self.rounds.end()
+        return asked
+
+    def meet(self, *requests: list[float]) -> list[Future[Response]]:
+        """Ask for requests that meet, as the only worker is at another meanwhile."""
+        return self.meeting(*(request(rows, self.name) for rows in requests))
+
+    def meeting(self, *requests: Request) -> list[Future[Response]]:
+        (held,) = self.ask([7])
+        with self.gate.open("w"):  # it is at the first model when there is somebody to read it
+            asked = self.submit(*requests)
+        assert rows_of(held) == [7]
+        self.before = {name: (runs + 1, rows + 1) for name, (runs, rows) in self.before.items()}
         return asked
 
     def ran(self) -> dict[str, tuple[int, int]]:
@@ -163,16 +175,16 @@ def served(loaded: Served) -> Served:
 
 def test_what_meets_at_the_first_stays_together(served: Served) -> None:
     before = served.calls()
-    asked = served.ask([1], [2, 3], [4], [5, 6, 8])
+    asked = served.meet([1], [2, 3], [4], [5, 6, 8])
     assert [*map(rows_of, asked)] == [[1], [2, 3], [4], [5, 6, 8]]
     assert served.ran() == dict.fromkeys("abc", (1, 7))
-    assert served.calls() == {name: count + 4 for name, count in before.items()}
+    assert served.calls() == {name: count + 1 + 4 for name, count in before.items()}
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_who_is_refused_by_one_of_them_leaves_the_others(served: Served, at: int) -> None:
     before = served.calls()
-    first, refused, last = served.ask([1, 2], [3, -11.0 - at, 4], [5, 6])
+    first, refused, last = served.meet([1, 2], [3, -11.0 - at, 4], [5, 6])
     assert (rows_of(first), rows_of(last)) == ([1, 2], [5, 6])
     fault, name = fault_of(refused), "abc"[at]
     assert (fault.stage, fault.message, fault.pipeline) == (name, "not this", "e")
@@ -180,7 +192,7 @@ def test_who_is_refused_by_one_of_them_leaves_the_others(served: Served, at: int
     assert f" {name}(" in fault.place.text
     assert served.ran() == {one: (1, 7 if number <= at else 4) for number, one in enumerate("abc")}
     answered = {one: 3 if number < at else 2 for number, one in enumerate("abc")}
-    assert served.calls() == {one: before[one] + count for one, count in answered.items()}
+    assert served.calls() == {one: before[one] + 1 + count for one, count in answered.items()}
 
 
 def test_who_is_refused_by_a_model_alone_leaves_the_others(folder: Path, options: Options) -> None:
@@ -188,7 +200,7 @@ def test_who_is_refused_by_a_model_alone_leaves_the_others(folder: Path, options
     try:
         assert rows_of(served.ask([1])[0]) == [1]
         served.ran()
-        first, refused, last = served.ask([1, 2], [3, -11.0, 4], [5, 6])
+        first, refused, last = served.meet([1, 2], [3, -11.0, 4], [5, 6])
         assert (rows_of(first), rows_of(last)) == ([1, 2], [5, 6])
         assert fault_of(refused).message == "not this"
         assert served.ran() == {"run_a": (1, 7)}
@@ -198,7 +210,7 @@ def test_who_is_refused_by_a_model_alone_leaves_the_others(folder: Path, options
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_one_that_breaks_a_batch_fails_alone(served: Served, at: int) -> None:
-    first, broken, last = served.ask([1, 2], [-1.0 - at], [5])
+    first, broken, last = served.meet([1, 2], [-1.0 - at], [5])
     assert (rows_of(first), rows_of(last)) == ([1, 2], [5])
     fault, name = fault_of(broken), "abc"[at]
     assert fault.stage == name
@@ -226,7 +238,7 @@ def test_whose_time_is_up_at_the_first_is_not_run_by_the_others(served: Served) 
 
 
 def test_who_is_cancelled_at_the_first_is_not_run_by_the_others(served: Served) -> None:
-    asked, other = served.ask([7], [2])
+    asked, other = served.meet([7], [2])
     with served.gate.open("w"):  # as above
         assert asked.cancel()
     assert rows_of(other) == [2]
@@ -234,11 +246,7 @@ def test_who_is_cancelled_at_the_first_is_not_run_by_the_others(served: Served) 
 
 
 def test_who_names_all_results_meets_those_who_name_none(served: Served) -> None:
-    asked = [
-        served.engine.submit(request([1], outputs=outputs), rounds=served.rounds)
-        for outputs in (None, ("Y",), None)
-    ]
-    served.rounds.end()
+    asked = served.meeting(*(request([1], outputs=outputs) for outputs in (None, ("Y",), None)))
     assert [*map(rows_of, asked)] == [[1]] * 3
     assert served.ran()["c"] == (1, 3)
 
