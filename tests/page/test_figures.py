@@ -129,7 +129,7 @@ def test_rows_that_wait_for_a_stage_are_those_in_its_queue(
 
     eventually(lambda: waits(2, 3))
     with ThreadPoolExecutor(len(gates)) as pool:  # nobody says which is come to first
-        pool.map(lambda gate: gate.write_text("done"), gates)
+        pool.map(Path.write_text, gates, ["done"] * len(gates))
     assert [one.result().outputs["y"] for one in asked] == ["done"] * 3
     eventually(lambda: waits(0, 0))
 
