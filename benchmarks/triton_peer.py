@@ -7,18 +7,18 @@
 
 Ours is `headrace run` with its default flags, with `--processes 2`, and for gRPC with the native
 carrier too; and, for who moves nothing over, Triton's own repository served by `headrace run
---model-repository`, with its Python models in processes of their own, from two processes of the
-server, in the server's own, and with the native carrier. Triton is that of nvidia-pytriton, which
-has the Python backend alone: there a Python model runs ONNX models, which takes the requests that
-meet as one batch. Its models batch as they come; its BLS model has four instances, for it only
-waits. Both have the same arithmetic, and answer the same before they are timed, in turns.
+--model-repository`, with its Python models in processes of their own and in the server's, each
+from one process, over HTTP from two, and over gRPC with the native carrier. Triton is that of
+nvidia-pytriton, which has the Python backend alone: there a Python model runs ONNX models, which
+takes the requests that meet as one batch. Its models batch as they come; its BLS model has four
+instances, for it only waits. Both have the same arithmetic, and answer the same before they are
+timed, in turns.
 
 Fails where pipelines of ours have less than twice the requests a second, or alone a longer median.
 Over HTTP two processes are held to that, for a tritonserver takes all cores too; over gRPC the
 native carrier is, which does. One process, and gRPC's default carrier, stand beside them. Two are
 no faster over gRPC here: all is asked on one connection, which one process has. The repository is
-not held to it: its models are what Triton's are, and where they have no process it is one
-interpreter that runs them all.
+not held to it: its models are what Triton's are.
 """
 
 import shutil
@@ -223,26 +223,36 @@ def asked(folder: Path) -> list[Asked]:
         ]
 
 
+_IN_PROCESS: Final = ("--backend-config", "python,in-process=true")
+_TWO: Final = ("--processes", "2")
+_NATIVE: Final = ("--grpc-carrier", "pygrpc-native")
 REPOSITORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "repository": (),
-    "repository, 2 processes": ("--processes", "2"),
-    "repository, in process": ("--backend-config", "python,in-process=true"),
-    "repository, native": ("--grpc-carrier", "pygrpc-native"),
+    "repository, 2 processes": _TWO,
+    "repository, native": _NATIVE,
+    "repository, in process": _IN_PROCESS,
+    "repository, in process, 2 processes": (*_IN_PROCESS, *_TWO),
+    "repository, in process, native": (*_IN_PROCESS, *_NATIVE),
 }
 """How ours serves Triton's repository, as it is: the flags by what each is called."""
 
 
 @contextmanager
 def repository(name: str, served: Path, folder: Path) -> Generator[Server, None, None]:
-    """Serve Triton's repository with ours; only over gRPC where its carrier is another."""
+    """Serve Triton's repository with ours, over the protocol that the flags are about, or both."""
     flags = REPOSITORIES[name]
     command = [sys.executable, "-m", "headrace.cli", "run", "--model-repository", str(served)]
     command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *flags]
     with started(command, folder / f"{name}.log") as process:
         http = told_by(process, r"http://(127\.0\.0\.1:\d+)")
         grpc = told_by(process, r"grpc://(127\.0\.0\.1:\d+)")
-        address = None if "--grpc-carrier" in flags else http
-        yield Server(name, version("headrace"), process.pid, address, grpc)
+        yield Server(
+            name,
+            version("headrace"),
+            process.pid,
+            None if _NATIVE[0] in flags else http,
+            None if _TWO[0] in flags else grpc,
+        )
 
 
 def subjects(requests: Sequence[Asked], servers: Sequence[Server]) -> list[Subject]:
@@ -250,7 +260,7 @@ def subjects(requests: Sequence[Asked], servers: Sequence[Server]) -> list[Subje
     for request in requests:
         for in_flight in IN_FLIGHT:
             for protocol, call in (("http", http_infer(request)), ("grpc", grpc_infer(request))):
-                able = [one for one in servers if protocol == "grpc" or one.http is not None]
+                able = [one for one in servers if getattr(one, protocol) is not None]
                 calls = MappingProxyType({server.name: call for server in able})
                 name = f"{request.model}, {protocol}, {in_flight}"
                 found.append(Subject(name, calls, in_flight))
