@@ -73,7 +73,7 @@ def test_nothing_else_is_kept_of_a_thread_that_has_ended() -> None:
 
 
 def tallies() -> int:
-    return sum(isinstance(one, Tally) for one in gc.get_objects())
+    return sum(type(one) is Tally for one in gc.get_objects())
 
 
 def test_a_thread_that_goes_on_counts_where_it_did() -> None:
