@@ -250,6 +250,7 @@ types = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=4 * settings().max_examples)
 @given(types, anything)
 def test_any_value_is_converted_or_refused(declared: str, value: object) -> None:

@@ -279,6 +279,7 @@ def test_what_is_wrong_is_told_at_the_start_with_the_files_name(
     assert named.name in said
 
 
+@pytest.mark.slow
 def test_a_key_that_is_another_certificates_is_refused_from_python(papers: Papers) -> None:
     engine = Engine(toy_plan(), EngineConfig(workers=1))
     tls = Tls(papers.server.certificate.read_bytes(), papers.client.key.read_bytes())

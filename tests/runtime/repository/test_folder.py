@@ -138,6 +138,7 @@ def test_a_plan_that_changes_on_disk_is_served_anew(
     assert ask(watched.service) == (2.0, "1")
 
 
+@pytest.mark.slow
 def test_versions_come_and_go_with_their_folders(
     tmp_path: Path, watch: Callable[..., Watched]
 ) -> None:
@@ -155,6 +156,7 @@ def test_versions_come_and_go_with_their_folders(
     assert watched.service.versions("p") == ()
 
 
+@pytest.mark.slow
 def test_a_half_written_plan_is_not_served_and_the_whole_one_is(
     tmp_path: Path, watch: Callable[..., Watched]
 ) -> None:

@@ -38,6 +38,7 @@ def test_bfloat16_goes_through_dlpack_both_ways() -> None:
     assert whole.as_numpy().dtype == np.uint16
 
 
+@pytest.mark.slow
 def test_bfloat16_of_torch_is_taken_and_given() -> None:
     torch = pytest.importorskip("torch")
     values = torch.tensor([1.0, 2.5, -3.0], dtype=torch.bfloat16)

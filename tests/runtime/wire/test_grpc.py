@@ -108,6 +108,7 @@ def test_a_bad_request_has_its_status_and_the_next_one_works(
     assert answer.raw_output_contents[0] == np.float32(1).tobytes()
 
 
+@pytest.mark.slow
 @CARRIERS
 def test_a_message_over_the_limit_is_refused(start: Start, carrier: Carrier) -> None:
     server = start(carrier, limits=Limits(body=1000))

@@ -25,6 +25,8 @@ from headrace.runtime.server_config import Carrier, Process, ServerConfig
 from tests.runtime.wire.test_exposition import scrape
 from tests.runtime.wire.test_health import status, watch
 
+pytestmark = pytest.mark.slow
+
 SOURCE = """
 fn halve(x: f32) -> (y: f32) = python "stages.py:halve"
 pipeline half(x: f32) -> (y: f32) { return y = halve(x) }
